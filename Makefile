@@ -1,0 +1,72 @@
+# Everything here works on a fresh checkout that has Python 3.11 or newer, and make.
+# `make` alone lists the targets.
+
+PYTHON ?= python3
+TEST_WORKERS ?= 2
+# errors only; `make PIP_FLAGS= test` shows all that pip says
+PIP_FLAGS ?= -qq
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PIP_INSTALL := $(BIN)/python -m pip install $(PIP_FLAGS) --disable-pip-version-check -c constraints.txt
+PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow check lint types imports spelling docs bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## install, train a small network both ways and print the scores side by side
+	$(BIN)/python examples/quickstart.py
+
+test: $(INSTALLED) ## run the quick tests and the examples in docstrings
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not slow"
+
+slow: $(INSTALLED) ## run the slow tests
+	$(BIN)/python -m pytest -m slow
+
+check: lint types imports spelling docs ## run every check below: style, types, imports, spelling, docs
+
+lint: $(INSTALLED) ## check style and format (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED) ## check types (mypy)
+	$(BIN)/python -m mypy
+
+imports: $(INSTALLED) ## check that imports point one way (import-linter)
+	$(BIN)/lint-imports
+
+spelling: $(INSTALLED) ## check the spelling of public text and names (codespell)
+	$(BIN)/codespell $(PUBLIC_TEXT)
+
+# -E: read every page again, or a warning of an earlier build would not come back.
+docs: $(INSTALLED) ## build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -q -E -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: $(INSTALLED) ## measure the cost of the losses against cross-entropy
+	$(BIN)/python benchmarks/loss_cost.py
+
+clean: ## remove caches and built documentation; .venv stays
+	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find docs -name generated -type d -prune -exec rm -rf {} +
+	find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and pinned, so that nothing else can pull in another build of it.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "eastward needs Python 3.11 or newer, and $(PYTHON) is older:" \
+	       "try e.g. make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Installing into .venv (a minute or two, once) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP_INSTALL) pip setuptools
+	@echo "  torch ..."
+	@$(PIP_INSTALL) torch
+	@echo "  developer tools ..."
+	@$(PIP_INSTALL) --group dev
+	@echo "  eastward ..."
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,299 @@
+"""Every argument check and its message.
+
+One shape of sentence everywhere: *argument of function must be expectation; got value. What to do.*
+``TypeError`` for wrong types, ``ValueError`` for wrong values. Checks that look at tensor values are skipped
+while a graph is being compiled or vectorised (they would stall or break it) and on request.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+MAX_TEMPERATURE = 0.4
+
+
+def fail(
+    caller: str,
+    argument: str,
+    expected: str,
+    got: object,
+    advice: str = "",
+    *,
+    error: type[Exception] = ValueError,
+) -> NoReturn:
+    """Raise ``error`` with the sentence that every message of this library has.
+
+    Examples
+    --------
+    >>> fail("f_beta", "beta", "positive", -1)
+    Traceback (most recent call last):
+        ...
+    ValueError: beta of f_beta must be positive; got -1.
+    """
+    sentence = f"{argument} of {caller} must be {expected}; got {got}."
+    raise error(f"{sentence} {advice}".strip())
+
+
+def describe(value: object) -> str:
+    """A short account of ``value`` for a message: shape and dtype of a tensor, else its type and repr."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and dtype {value.dtype}"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def can_inspect(*tensors: Tensor | None) -> bool:
+    """Whether tensor values may be read now: not while compiling, tracing, or inside ``torch.vmap``."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return not any(t is not None and (_is_batched(t) or t.is_meta) for t in tensors)
+
+
+def _is_batched(tensor: Tensor) -> bool:
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
+def tensor(caller: str, argument: str, value: object) -> None:
+    """``value`` must be a tensor."""
+    if not isinstance(value, Tensor):
+        advice = "Convert it with torch.as_tensor."
+        fail(caller, argument, "a torch.Tensor", describe(value), advice, error=TypeError)
+
+
+def floating(caller: str, argument: str, value: Tensor) -> None:
+    """``value`` must have a floating dtype."""
+    tensor(caller, argument, value)
+    if not value.is_floating_point():
+        advice = "Convert it with .float()."
+        fail(caller, argument, "floating point", describe(value), advice, error=TypeError)
+
+
+def one_of(
+    caller: str, argument: str, value: object, allowed: Sequence[str], *, otherwise: str = ""
+) -> None:
+    """``value`` must be one of the strings ``allowed``."""
+    if isinstance(value, str) and value in allowed:
+        return
+    expected = "one of " + ", ".join(repr(name) for name in allowed) + (f", {otherwise}" if otherwise else "")
+    error = ValueError if isinstance(value, str) else TypeError
+    fail(caller, argument, expected, describe(value), near_misses(value, allowed), error=error)
+
+
+def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | None = None) -> str:
+    """«Did you mean ...?» for a misspelt name, or an empty string."""
+    if not isinstance(value, str):
+        return ""
+    close = [hints[value.lower()]] if hints and value.lower() in hints else []
+    close += [name for name in difflib.get_close_matches(value, list(known), n=3) if name not in close]
+    return f"Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+
+
+def real(caller: str, argument: str, value: object) -> float:
+    """``value`` must be a finite real number; returns it as a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        fail(caller, argument, "a real number", describe(value), error=TypeError)
+    if not math.isfinite(value):
+        fail(caller, argument, "finite", value)
+    return float(value)
+
+
+def in_unit_interval(caller: str, argument: str, value: object) -> float:
+    """``value`` must lie strictly between 0 and 1."""
+    number = real(caller, argument, value)
+    if not 0 < number < 1:
+        fail(caller, argument, "strictly between 0 and 1", value)
+    return number
+
+
+def decay(caller: str, argument: str, value: object) -> float:
+    """``value`` must be in [0, 1): how much of the past stays."""
+    number = real(caller, argument, value)
+    if not 0 <= number < 1:
+        fail(caller, argument, "in [0, 1)", value, "Use for example 0.9, or None to switch it off.")
+    return number
+
+
+def temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
+    """``value`` must be a temperature: a number in (0, 0.4], or a tensor of such numbers."""
+    if isinstance(value, Tensor):
+        # One unit in the last place is allowed: 0.4 rounds up in float32 and bfloat16.
+        limit = MAX_TEMPERATURE * (1 + torch.finfo(torch.bfloat16).eps)
+        if can_inspect(value) and not bool(((value > 0) & (value <= limit)).all()):
+            fail(caller, argument, "in (0, 0.4]", value.detach().flatten()[:5].tolist())
+        return
+    number = real(caller, argument, value)
+    if not 0 < number <= MAX_TEMPERATURE:
+        advice = "Start at 0.2 and cool towards 0; above 0.4 the step is no longer monotone."
+        fail(caller, argument, "in (0, 0.4]", value, advice)
+
+
+def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
+    """Return None for "top2", else the threshold grid as a tuple of numbers in (0, 1)."""
+    if isinstance(value, str):
+        one_of(caller, "threshold", value, ("top2",), otherwise="a number, or a sequence of numbers")
+        return None
+    if isinstance(value, Real):
+        return (in_unit_interval(caller, "threshold", value),)
+    if isinstance(value, Tensor):
+        value = value.tolist() if value.dim() else [value.item()]
+    if not isinstance(value, Iterable):
+        expected = "'top2', a number in (0, 1), or a sequence of such numbers"
+        fail(caller, "threshold", expected, describe(value), error=TypeError)
+    grid = tuple(in_unit_interval(caller, "threshold", entry) for entry in value)
+    if not grid:
+        fail(caller, "threshold", "a non-empty sequence", "an empty one")
+    return grid
+
+
+def ignore_index(caller: str, value: object) -> int | None:
+    """``value`` must be an integer, or None for no such label."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        fail(caller, "ignore_index", "an integer or None", describe(value), error=TypeError)
+    return int(value)
+
+
+def finite(caller: str, argument: str, value: Tensor) -> None:
+    """``value`` must hold no NaN and no infinity."""
+    good = torch.isfinite(value)
+    if bool(good.all()):
+        return
+    nans = int(torch.isnan(value).sum())
+    infinite = value.numel() - int(good.sum()) - nans
+    advice = "The model diverged or the features hold such values; check_inputs=False skips this check."
+    fail(caller, argument, "finite", f"{nans} NaN and {infinite} infinite of {value.numel()}", advice)
+
+
+def probabilities(caller: str, value: Tensor) -> None:
+    """``value`` must lie in [0, 1]."""
+    outside = ~((value >= 0) & (value <= 1))
+    if bool(outside.any()):
+        count, example = int(outside.sum()), float(value[outside].flatten()[0])
+        advice = "Pass probabilities, not logits: torch.softmax(logits, 1)."
+        fail(caller, "probabilities", "in [0, 1]", f"{count} outside, for example {example:g}", advice)
+
+
+def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int | None) -> None:
+    """Labels must be integers in [0, num_classes) or the ignored one."""
+    tensor(caller, "targets", targets)
+    if targets.is_floating_point() or targets.is_complex():
+        advice = "Class indices are needed: targets.long(); for one-hot rows targets.argmax(1)."
+        fail(caller, "targets", "integer class indices", describe(targets), advice, error=TypeError)
+    if not can_inspect(targets) or targets.dtype == torch.bool:
+        return
+    outside = (targets < 0) | (targets >= num_classes)
+    if ignored is not None:
+        outside &= targets != ignored
+    if bool(outside.any()):
+        count, example = int(outside.sum()), int(targets[outside].flatten()[0])
+        rule = "no label is ignored" if ignored is None else f"only ignore_index={ignored} is passed over"
+        got = f"{count} outside, for example {example}"
+        fail(caller, "targets", f"in [0, {num_classes})", got, f"Check the labels; {rule}.")
+
+
+def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None:
+    """Labels must be zeros and ones, or the ignored one."""
+    tensor(caller, "targets", targets)
+    if not can_inspect(targets) or targets.dtype == torch.bool:
+        return
+    outside = (targets != 0) & (targets != 1)
+    if ignored is not None:
+        outside &= targets != ignored
+    if bool(outside.any()):
+        count, example = int(outside.sum()), targets[outside].flatten()[0].item()
+        fail(caller, "targets", "0 or 1", f"{count} other values, for example {example:g}")
+
+
+def weights(caller: str, sample_weight: Tensor) -> None:
+    """Sample weights must be finite and not negative."""
+    tensor(caller, "sample_weight", sample_weight)
+    if not can_inspect(sample_weight):
+        return
+    bad = ~(torch.isfinite(sample_weight) & (sample_weight >= 0))
+    if bool(bad.any()):
+        count, example = int(bad.sum()), sample_weight[bad].flatten()[0].item()
+        fail(caller, "sample_weight", "finite and >= 0", f"{count} others, for example {example:g}")
+
+
+def prior(caller: str, value: Any, size: int, *, sums_to_one: bool = True) -> Tensor:
+    """Return the class prior as a tensor: ``size`` numbers >= 0 that sum to one."""
+    try:
+        given = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        fail(caller, "prior", f"{size} numbers", describe(value), error=TypeError)
+    if given.shape != (size,):
+        fail(caller, "prior", f"of length {size}, one entry per class", describe(given))
+    if not can_inspect(given):
+        return given
+    if not bool((torch.isfinite(given) & (given >= 0) & (given <= 1)).all()):
+        fail(caller, "prior", "made of numbers in [0, 1]", given.tolist()[:10])
+    if sums_to_one and abs(float(given.double().sum()) - 1) > 1e-3:
+        advice = "Divide the class counts by their total."
+        fail(caller, "prior", "a distribution that sums to 1", f"sum {float(given.sum()):g}", advice)
+    return given
+
+
+def beta(caller: str, value: Any, num_classes: int) -> Tensor:
+    """Return beta as ``num_classes`` (or one) float64 numbers > 0.
+
+    A mapping from class to beta leaves the classes that it does not name at 1.
+    """
+    if isinstance(value, Mapping):
+        value = _beta_from_mapping(caller, value, num_classes)
+    try:
+        betas = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        expected = "a number, one number per class, or a mapping from class to number"
+        fail(caller, "beta", expected, describe(value), error=TypeError)
+    if betas.dim() > 1 or (betas.dim() == 1 and betas.numel() != num_classes):
+        fail(caller, "beta", f"a number or {num_classes} of them, one per class", describe(betas))
+    if not bool((torch.isfinite(betas) & (betas > 0)).all()):
+        fail(caller, "beta", "finite and > 0", value, "beta < 1 favours precision, > 1 recall.")
+    return betas
+
+
+def _beta_from_mapping(caller: str, value: Mapping[Any, Any], num_classes: int) -> list[float]:
+    betas = [1.0] * num_classes
+    for label, number in value.items():
+        if isinstance(label, bool) or not isinstance(label, Integral) or not 0 <= label < num_classes:
+            expected = f"a mapping whose keys are class indices in [0, {num_classes})"
+            fail(caller, "beta", expected, f"key {label!r}")
+        betas[int(label)] = real(caller, f"beta[{label}]", number)
+    return betas
+
+
+def cost(caller: str, value: Any, num_classes: int) -> Tensor:
+    """Return the cost table as a finite ``(num_classes, num_classes)`` tensor."""
+    try:
+        table = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        fail(caller, "cost", "a square table of numbers", describe(value), error=TypeError)
+    if table.shape != (num_classes, num_classes):
+        expected = f"of shape ({num_classes}, {num_classes}): rows true, columns predicted"
+        fail(caller, "cost", expected, describe(table))
+    if can_inspect(table) and not bool(torch.isfinite(table).all()):
+        fail(caller, "cost", "finite", "NaN or infinite entries")
+    return table
+
+
+def metric_value(name: str, value: object, table: Tensor) -> None:
+    """What a metric returns must be a 0-d tensor that is still connected to the table."""
+    if not isinstance(value, Tensor) or value.dim() != 0:
+        advice = "Return one number per call, for example by .mean()."
+        fail(name, "the result", "a 0-d tensor", describe(value), advice, error=TypeError)
+    if table.requires_grad and not value.requires_grad:
+        advice = "Use torch operations only: no .item(), .detach(), NumPy or torch.tensor(...)."
+        fail(name, "the result", "differentiable", "a tensor cut off from the graph", advice)

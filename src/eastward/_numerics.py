@@ -1,0 +1,72 @@
+"""Gradient-safe arithmetic, in one place: no other module holds an epsilon.
+
+The value *and* the gradient must stay finite. ``torch.where(den != 0, num / den, 0)`` does not achieve that:
+the unselected branch still sends ``0 * inf = NaN`` backwards. So denominators are replaced first and the
+result is selected afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def tiny(dtype: torch.dtype) -> float:
+    """Smallest denominator whose inverse square is still finite in ``dtype``.
+
+    Autograd divides by the square of a denominator; ``sqrt(finfo.tiny)`` is about 1e-19 in float32, which is
+    far below the mass of one sample in any table that is normalised to total mass one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> 0 < tiny(torch.float32) < 1e-18
+    True
+    """
+    return math.sqrt(torch.finfo(dtype).tiny)
+
+
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Return ``tensor`` in float32, or float64 if it is float64 already.
+
+    Half-precision sums saturate after 2048 samples, so everything past the logits is computed wider.
+    Integer and boolean tensors, which are exact counts, become float64.
+
+    Examples
+    --------
+    >>> import torch
+    >>> at_least_float32(torch.zeros(2, dtype=torch.float16)).dtype
+    torch.float32
+    """
+    if tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.float64)
+
+
+def safe_divide(numerator: Tensor, denominator: Tensor, default: float = 0.0) -> Tensor:
+    """``numerator / denominator``, and ``default`` with zero gradient where the denominator vanishes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> safe_divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
+    tensor([0.5000, 0.0000])
+    """
+    usable = denominator.abs() > tiny(denominator.dtype)
+    quotient = numerator / torch.where(usable, denominator, 1.0)
+    return torch.where(usable, quotient, default)
+
+
+def safe_sqrt(value: Tensor) -> Tensor:
+    """Square root with zero value and zero gradient where ``value`` vanishes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> safe_sqrt(torch.tensor([4.0, 0.0]))
+    tensor([2., 0.])
+    """
+    usable = value > tiny(value.dtype)
+    return torch.where(usable, torch.where(usable, value, 1.0).sqrt(), 0.0)

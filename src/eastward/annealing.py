@@ -1,0 +1,266 @@
+r"""Temperature schedules: plain callables from a step to a temperature.
+
+Whoever owns the step (a callback, or your own loop) assigns ``loss.temperature = schedule(step)``; the loss never
+counts. A schedule is a frozen record of its parameters, so pickling or ``dataclasses.asdict`` saves it whole. The
+plateau-driven :class:`PlateauCooling` has a state, saved and restored like a PyTorch scheduler's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from eastward import _checks
+
+__all__ = [
+    "PlateauCooling",
+    "constant_schedule",
+    "cosine_schedule",
+    "geometric_schedule",
+    "linear_schedule",
+]
+
+
+@dataclass(frozen=True)
+class _Geometric:
+    start: float
+    rate: float
+    floor: float
+
+    def __call__(self, step: int) -> float:
+        return max(self.floor, self.start * self.rate**step)
+
+
+@dataclass(frozen=True)
+class _Linear:
+    start: float
+    end: float
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        done = min(max(step / self.steps, 0.0), 1.0)
+        return self.start + (self.end - self.start) * done
+
+
+@dataclass(frozen=True)
+class _Cosine:
+    start: float
+    end: float
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        done = min(max(step / self.steps, 0.0), 1.0)
+        return self.end + (self.start - self.end) * (1 + math.cos(math.pi * done)) / 2
+
+
+@dataclass(frozen=True)
+class _Constant:
+    value: float
+
+    def __call__(self, step: int) -> float:
+        return self.value
+
+
+def geometric_schedule(start: float = 0.2, rate: float = 0.9, *, floor: float = 1e-6) -> _Geometric:
+    r"""The papers' cooling :math:`T_k = T_0 r^k`, held at ``floor``.
+
+    Parameters
+    ----------
+    start : float, default=0.2
+        :math:`T_0`, in (0, 0.4].
+    rate : float, default=0.9
+        :math:`r`, in (0, 1); the papers search {0.8, 0.9}.
+    floor : float, default=1e-6
+        Never cooler than this.
+
+    Returns
+    -------
+    callable
+        ``step -> temperature``.
+
+    References
+    ----------
+    EAST, section 4.3.
+
+    Examples
+    --------
+    >>> schedule = geometric_schedule(0.2, 0.5)
+    >>> [schedule(k) for k in range(3)]
+    [0.2, 0.1, 0.05]
+    """
+    caller = "geometric_schedule"
+    _checks.temperature(caller, start, argument="start")
+    _checks.in_unit_interval(caller, "rate", rate)
+    _checks.temperature(caller, floor, argument="floor")
+    return _Geometric(float(start), float(rate), float(floor))
+
+
+def linear_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Linear:
+    """From ``start`` to ``end`` in equal steps, then constant.
+
+    Parameters
+    ----------
+    start, end : float
+        Temperatures in (0, 0.4].
+    steps : int
+        How many steps the way takes.
+
+    Returns
+    -------
+    callable
+        ``step -> temperature``.
+
+    Examples
+    --------
+    >>> linear_schedule(0.2, 0.1, steps=10)(5)
+    0.15000000000000002
+    """
+    _check_ends("linear_schedule", start, end, steps)
+    return _Linear(float(start), float(end), int(steps))
+
+
+def cosine_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Cosine:
+    """From ``start`` to ``end`` along half a cosine: slow, fast, slow; then constant.
+
+    Parameters
+    ----------
+    start, end : float
+        Temperatures in (0, 0.4].
+    steps : int
+        How many steps the way takes.
+
+    Returns
+    -------
+    callable
+        ``step -> temperature``.
+
+    Examples
+    --------
+    >>> round(cosine_schedule(0.2, 0.1, steps=10)(5), 6)
+    0.15
+    """
+    _check_ends("cosine_schedule", start, end, steps)
+    return _Cosine(float(start), float(end), int(steps))
+
+
+def constant_schedule(value: float = 0.2) -> _Constant:
+    """The same temperature at every step (Bridging the Gap trains so).
+
+    Examples
+    --------
+    >>> constant_schedule(0.2)(1000)
+    0.2
+    """
+    _checks.temperature("constant_schedule", value, argument="value")
+    return _Constant(float(value))
+
+
+def _check_ends(caller: str, start: float, end: float, steps: int) -> None:
+    _checks.temperature(caller, start, argument="start")
+    _checks.temperature(caller, end, argument="end")
+    if _checks.real(caller, "steps", steps) < 1:
+        _checks.fail(caller, "steps", "at least 1", steps)
+
+
+class PlateauCooling:
+    """Cool when the watched value stops improving, and stop when cooling no longer helps.
+
+    At each temperature training goes on until ``patience`` steps bring no improvement over the best value seen
+    at that temperature; then ``T <- rate * T``. When ``max_cold_steps`` coolings in a row bring no new overall
+    best, :attr:`finished` turns true.
+
+    Parameters
+    ----------
+    start : float, default=0.2
+        First temperature.
+    rate : float, default=0.9
+        Factor of one cooling.
+    patience : int, default=10
+        Steps without improvement before cooling.
+    max_cold_steps : int, default=5
+        Coolings without a new best before the end.
+    min_delta : float, default=0.0
+        Smallest change that counts as an improvement.
+    floor : float, default=1e-6
+        Never cooler than this.
+
+    Attributes
+    ----------
+    temperature : float
+        The current temperature.
+    best : float
+        The lowest value seen.
+    finished : bool
+        Whether annealing is over.
+
+    References
+    ----------
+    EAST, section 4.3 and appendix E.
+
+    Examples
+    --------
+    >>> cooling = PlateauCooling(0.2, 0.5, patience=1)
+    >>> [cooling.step(loss) for loss in (1.0, 0.9, 0.95, 0.8)]
+    [0.2, 0.2, 0.1, 0.1]
+    """
+
+    _STATE = ("temperature", "best", "best_here", "waited", "cold_steps", "improved_here")
+
+    def __init__(
+        self,
+        start: float = 0.2,
+        rate: float = 0.9,
+        *,
+        patience: int = 10,
+        max_cold_steps: int = 5,
+        min_delta: float = 0.0,
+        floor: float = 1e-6,
+    ) -> None:
+        caller = "PlateauCooling"
+        _checks.temperature(caller, start, argument="start")
+        _checks.temperature(caller, floor, argument="floor")
+        _checks.in_unit_interval(caller, "rate", rate)
+        for argument, count in (("patience", patience), ("max_cold_steps", max_cold_steps)):
+            if _checks.real(caller, argument, count) < 1:
+                _checks.fail(caller, argument, "at least 1", count)
+        self.rate, self.floor, self.min_delta = float(rate), float(floor), float(min_delta)
+        self.patience, self.max_cold_steps = int(patience), int(max_cold_steps)
+        self.temperature = float(start)
+        self.best = self.best_here = math.inf
+        self.waited = self.cold_steps = 0
+        self.improved_here = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether ``max_cold_steps`` coolings in a row brought no new best."""
+        return self.cold_steps >= self.max_cold_steps
+
+    def step(self, value: float) -> float:
+        """Take in a value to be minimised; return the temperature to go on with."""
+        if value < self.best - self.min_delta:
+            self.best, self.improved_here = value, True
+        if value < self.best_here - self.min_delta:
+            self.best_here, self.waited = value, 0
+        else:
+            self.waited += 1
+        if self.waited >= self.patience:
+            self._cool()
+        return self.temperature
+
+    def _cool(self) -> None:
+        self.cold_steps = 0 if self.improved_here else self.cold_steps + 1
+        self.temperature = max(self.floor, self.rate * self.temperature)
+        self.best_here, self.waited, self.improved_here = math.inf, 0, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes while it runs."""
+        return {name: getattr(self, name) for name in self._STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``."""
+        missing = [name for name in self._STATE if name not in state]
+        if missing:
+            _checks.fail("load_state_dict", "state", f"a dict with {self._STATE}", f"none of {missing}")
+        for name in self._STATE:
+            setattr(self, name, state[name])

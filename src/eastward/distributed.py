@@ -1,0 +1,82 @@
+"""A differentiable sum over processes.
+
+Only the table of a batch travels, never the logits. The backward pass sums the incoming gradients over
+processes as well: each process holds the same loss of the summed table, so its own samples receive W times
+the gradient, and the averaging of DistributedDataParallel makes that exactly the gradient of one process
+that holds all the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from eastward import _checks
+from eastward.protocols import Reduce
+
+__all__ = ["process_sum", "resolve_reduce"]
+
+
+class _AllReduceSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group = group
+        total = table.detach().clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]  # autograd.Function is untyped
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
+
+
+def process_sum(table: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+    """Sum of ``table`` over the processes of ``group``, differentiable.
+
+    Parameters
+    ----------
+    table : Tensor
+        Of the same shape in every process.
+    group : ProcessGroup, optional
+        Default: all processes.
+
+    Returns
+    -------
+    Tensor
+        The sum, equal in every process.
+    """
+    if table.requires_grad:
+        return _AllReduceSum.apply(table, group)
+    total = table.clone()
+    dist.all_reduce(total, group=group)
+    return total
+
+
+def resolve_reduce(process_group: Any) -> Reduce | None:
+    """The sum over processes that ``process_group`` asks for, or None when there is only one process.
+
+    Parameters
+    ----------
+    process_group : "auto", None, or ProcessGroup
+        "auto" means all processes of an initialised job, None no reduction at all.
+
+    Examples
+    --------
+    >>> resolve_reduce("auto") is None
+    True
+    """
+    if process_group is None:
+        return None
+    if isinstance(process_group, str):
+        _checks.one_of("EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group")
+        if not (dist.is_available() and dist.is_initialized()):
+            return None
+        process_group = None
+    if dist.get_world_size(process_group) == 1:
+        return None
+    return lambda table: process_sum(table, process_group)

@@ -1,0 +1,11 @@
+r"""The metric as a loss.
+
+logits -> probabilities -> memberships -> table -> metric -> loss, each step a function from the module of that
+name.
+"""
+
+from eastward.losses.functional import metric_loss
+from eastward.losses.modules import EASTLoss
+from eastward.losses.ranking import AUROCLoss, AveragePrecisionLoss
+
+__all__ = ["AUROCLoss", "AveragePrecisionLoss", "EASTLoss", "metric_loss"]

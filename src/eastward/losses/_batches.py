@@ -1,0 +1,91 @@
+"""Input of a loss: checked once, flattened to samples times classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import at_least_float32
+from eastward.confusion import flat_weight, flatten_samples
+
+
+class Batch(NamedTuple):
+    """Checked, flat input: ``(M, C)`` logits, ``(M,)`` or ``(M, L)`` targets, weights of the targets' shape."""
+
+    logits: Tensor
+    targets: Tensor
+    sample_weight: Tensor | None
+
+
+def prepare_batch(
+    caller: str,
+    logits: Tensor,
+    targets: Tensor,
+    sample_weight: Tensor | None,
+    multilabel: bool,
+    ignore_index: int | None,
+    check_inputs: bool,
+) -> Batch:
+    """Check the input and flatten it to samples times classes; a single logit becomes one column."""
+    _checks.floating(caller, "logits", logits)
+    _checks.tensor(caller, "targets", targets)
+    inspect = check_inputs and _checks.can_inspect(logits, targets)
+    if inspect:
+        _checks.finite(caller, "logits", logits)
+    if multilabel:
+        batch = _multilabel_batch(caller, logits, targets, sample_weight)
+    elif logits.dim() == 1 or logits.shape[1] == 1:
+        batch = _single_logit_batch(caller, logits, targets, sample_weight)
+    else:
+        batch = Batch(*flatten_samples(caller, logits, targets, sample_weight))
+    if multilabel or batch.logits.shape[1] == 1:
+        if inspect:
+            _checks.indicator_targets(caller, batch.targets, ignore_index)
+    elif inspect or batch.targets.is_floating_point():
+        _checks.class_targets(caller, batch.targets, batch.logits.shape[1], ignore_index)
+    return batch
+
+
+def _single_logit_batch(
+    caller: str, logits: Tensor, targets: Tensor, sample_weight: Tensor | None
+) -> Batch:
+    without_class = (logits.shape[0], *logits.shape[2:])
+    if targets.shape not in (logits.shape, without_class):
+        expected = f"of shape {tuple(logits.shape)}, like the single logit"
+        _checks.fail(caller, "targets", expected, _checks.describe(targets))
+    targets = targets.reshape(without_class)
+    return Batch(
+        logits.reshape(-1, 1), targets.reshape(-1), flat_weight(caller, sample_weight, targets)
+    )
+
+
+def _multilabel_batch(
+    caller: str, logits: Tensor, targets: Tensor, sample_weight: Tensor | None
+) -> Batch:
+    if logits.dim() < 2 or targets.shape != logits.shape:
+        expected = f"of the logits' shape {tuple(logits.shape)}, at least (N, L), when multilabel=True"
+        _checks.fail(caller, "targets", expected, _checks.describe(targets))
+    size = logits.shape[1]
+    weight = None
+    if sample_weight is not None and sample_weight.shape == logits.shape:
+        _checks.weights(caller, sample_weight)
+        weight = sample_weight.movedim(1, -1).reshape(-1, size)
+    elif sample_weight is not None:
+        weight = flat_weight(caller, sample_weight, targets.select(1, 0)).unsqueeze(1)
+        weight = weight.expand(-1, size)
+    flat = (tensor.movedim(1, -1).reshape(-1, size) for tensor in (logits, targets))
+    return Batch(*flat, weight)
+
+
+def result_dtype(logits: Tensor) -> torch.dtype:
+    """dtype of the loss: that of the logits, but float32 inside autocast.
+
+    A float16 loss overflows as soon as ``GradScaler`` multiplies it by 65536; PyTorch's own losses therefore
+    return float32 under autocast, and so does ours.
+    """
+    if torch.is_autocast_enabled(logits.device.type):
+        return at_least_float32(logits.detach()[:0]).dtype
+    return logits.dtype

@@ -1,0 +1,118 @@
+"""Tables of a batch, and the loss as a function of tables.
+
+A *table* is what adds up over samples: the confusion matrix ``(C, C)``, or the stacked one-vs-rest counts ``(4, C)``
+when the metric needs no more. A grid of G thresholds gives G of them, stacked in front.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.confusion import Counts, class_confusion, class_counts, multilabel_counts
+from eastward.losses._batches import Batch
+from eastward.memberships import class_probabilities, memberships_at
+from eastward.metrics import Metric, as_metric
+from eastward.metrics._averaging import ABSENT_POLICIES
+from eastward.protocols import Reduce, Scalar, Step
+
+# In a batch of one class, metrics that need two (F1 of class 1, MCC, kappa ...) are 0/0 and have no gradient:
+# false positives would go unpunished. Each class that is missing then gets this share of the batch's mass,
+# rightly predicted. The value is the score among that many easy samples; false positives lower it.
+VIRTUAL_SHARE = 0.01
+
+
+def prepare_metric(
+    caller: str, metric: str | Metric | Callable[[Any], Tensor], absent: str
+) -> Metric:
+    """The metric with its policy for absent classes bound."""
+    _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
+    chosen = as_metric(metric)
+    return chosen.with_options(absent=absent) if chosen.per_class else chosen
+
+
+def soft_tables(
+    batch: Batch,
+    metric: Metric,
+    *,
+    temperature: Tensor | float,
+    thresholds: tuple[float, ...] | None,
+    step: Step,
+    detach_threshold: bool,
+    prior: Any,
+    multilabel: bool,
+    ignore_index: int | None,
+    reduce: Reduce | None,
+) -> Tensor:
+    """The batch's tables, one for each threshold: ``(G, C, C)`` or ``(G, 4, C)``."""
+    probabilities = class_probabilities(batch.logits, multilabel=multilabel)
+    heat = torch.as_tensor(temperature, dtype=probabilities.dtype, device=probabilities.device)
+    common = {
+        "sample_weight": batch.sample_weight,
+        "prior": prior,
+        "ignore_index": ignore_index,
+        "reduce": reduce,
+    }
+    tables = []
+    for threshold in thresholds or (None,):
+        degrees = memberships_at(
+            probabilities,
+            threshold,
+            heat,
+            step,
+            detach_threshold=detach_threshold,
+            multilabel=multilabel,
+        )
+        if multilabel:
+            table = multilabel_counts(degrees, batch.targets, **common).stack()
+        elif metric.needs_matrix:
+            table = class_confusion(degrees, batch.targets, **common)
+        else:
+            table = class_counts(degrees, batch.targets, **common).stack()
+        tables.append(table)
+    return torch.stack(tables)
+
+
+def loss_of_tables(
+    tables: Tensor, metric: Metric, *, virtual: bool, multilabel: bool, warn: bool = True
+) -> Scalar:
+    """The loss at the (summed) tables; zero, with a warning, if they are empty."""
+    empty = tables.sum() <= 0
+    if warn and _checks.can_inspect(tables) and bool(empty):
+        warnings.warn(
+            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
+            stacklevel=3,
+        )
+    values = [_metric_of(table, metric, virtual, multilabel) for table in tables.unbind(0)]
+    value = torch.stack(values).mean()
+    loss = 1 - value if metric.higher_is_better else value
+    return torch.where(empty, 0.0, loss)
+
+
+def _metric_of(table: Tensor, metric: Metric, virtual: bool, multilabel: bool) -> Tensor:
+    counted = multilabel or not metric.needs_matrix
+    if virtual and metric.needs_two_classes and not multilabel:
+        table = with_virtual_classes(table, counted=counted)
+    confusion = Counts.unstack(table, exclusive=not multilabel) if counted else table
+    value = metric(confusion)
+    _checks.metric_value(metric.name, value, table)
+    return value
+
+
+def with_virtual_classes(table: Tensor, *, counted: bool) -> Tensor:
+    """Add a little rightly predicted mass to missing classes, if fewer than two are present."""
+    true = table[0] + table[2] if counted else table.sum(1)
+    missing = true <= 0
+    lonely = (~missing).sum() < 2
+    total = (table[:, 0] if counted else true).sum().detach()
+    extra = torch.where(missing & lonely, VIRTUAL_SHARE * total, 0.0).to(table.dtype)
+    if not counted:
+        return table + torch.diag_embed(extra)
+    # A sample of one class, rightly predicted, is a true negative of every other.
+    nothing = torch.zeros_like(extra)
+    return table + torch.stack([extra, nothing, nothing, extra.sum() - extra])

@@ -1,0 +1,121 @@
+"""The metric as a loss, as one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from eastward import _checks
+from eastward.losses._batches import prepare_batch, result_dtype
+from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
+from eastward.metrics import Metric
+from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
+from eastward.steps import resolve_step
+
+__all__ = ["metric_loss"]
+
+
+def metric_loss(
+    logits: Logits,
+    targets: Targets,
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
+    *,
+    temperature: Tensor | float = 0.2,
+    threshold: str | float | Sequence[float] = "top2",
+    step: str | Step = "linear",
+    detach_threshold: bool = False,
+    prior: Any = None,
+    absent: str = "skip",
+    multilabel: bool = False,
+    ignore_index: int | None = -100,
+    sample_weight: Tensor | None = None,
+    reduce: Reduce | None = None,
+    check_inputs: bool = True,
+) -> Scalar:
+    r"""One minus a soft metric, differentiable in the logits.
+
+    .. math:: \ell(z, y) = 1 - M\Big(\sum_n w_n\, e_{y_n} g_T(\mathrm{softmax}(z_n))^\top\Big)
+
+    Parameters
+    ----------
+    logits : Tensor
+        ``(N, C)`` or ``(N, C, ...)`` for classes that exclude each other; ``(N,)`` or ``(N, 1)`` (also
+        ``(N, 1, ...)``) for one positive-class logit; ``(N, L)`` or ``(N, L, ...)`` with ``multilabel=True``. Always
+        logits, never probabilities.
+    targets : Tensor
+        Integer class indices ``(N, ...)``; zeros and ones for a single logit (``(N,)`` or the logits' shape) and for
+        multilabel problems (the logits' shape).
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor.
+    temperature : Tensor or float, default=0.2
+        In (0, 0.4]; smaller is closer to the hard metric and harder to train on.
+    threshold : "top2", float or sequence of float, default="top2"
+        Dynamic, fixed, or a grid over which the metric is averaged. In binary and multilabel problems "top2" is 0.5.
+    step : {"linear", "sigmoid", "hard"} or callable, default="linear"
+        Heaviside approximation.
+    detach_threshold : bool, default=False
+        No gradient through the dynamic threshold.
+    prior : sequence of float, optional
+        Class distribution that the metric is meant for, when batches are stratified.
+    absent : {"skip", "observed", "zero", "one"}, default="skip"
+        Classes without true samples in a macro average.
+    multilabel : bool, default=False
+        Columns are independent labels.
+    ignore_index : int or None, default=-100
+        Targets with this value do not exist.
+    sample_weight : Tensor, optional
+        ``(N,)`` or of the targets' shape; enters the confusion matrix.
+    reduce : callable, optional
+        Differentiable sum of tables over processes; :class:`EASTLoss` supplies it.
+    check_inputs : bool, default=True
+        Look at the values too (NaN, labels out of range); False saves the time.
+
+    Returns
+    -------
+    Tensor
+        0-d, on the device and in the dtype of ``logits`` (float32 under autocast, like PyTorch's own losses);
+        computed in float32 at least. ``1 - metric``, or the value itself for a metric where lower is better.
+
+    Notes
+    -----
+    All samples ignored: zero loss, zero gradient, and a warning. A batch of one class, under ``absent="skip"``:
+    metrics that need two classes are evaluated as if one per cent of each missing class were there, rightly
+    predicted, so that false positives still cost.
+
+    References
+    ----------
+    EAST, section 4; Bridging the Gap, section 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
+    >>> loss = metric_loss(logits, torch.tensor([0, 1, 1]), "f1")
+    >>> loss.backward()
+    >>> round(loss.item(), 4)
+    0.3539
+    """
+    chosen = prepare_metric("metric_loss", metric, absent)
+    _checks.temperature("metric_loss", temperature)
+    batch = prepare_batch(
+        "metric_loss", logits, targets, sample_weight, multilabel, ignore_index, check_inputs
+    )
+    tables = soft_tables(
+        batch,
+        chosen,
+        temperature=temperature,
+        thresholds=_checks.thresholds("metric_loss", threshold),
+        step=resolve_step(step, caller="metric_loss"),
+        detach_threshold=detach_threshold,
+        prior=prior,
+        multilabel=multilabel,
+        ignore_index=ignore_index,
+        reduce=reduce,
+    )
+    tables = reduce(tables) if reduce is not None else tables
+    loss = loss_of_tables(
+        tables, chosen, virtual=absent == "skip", multilabel=multilabel, warn=check_inputs
+    )
+    return loss.to(result_dtype(logits))

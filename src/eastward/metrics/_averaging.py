@@ -1,0 +1,91 @@
+"""From per-class values to one number, the same way for every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import at_least_float32, safe_divide
+from eastward.confusion import Counts, counts_from_confusion
+
+Average: TypeAlias = Literal["binary", "macro", "micro", "weighted", "none"]
+Absent: TypeAlias = Literal["skip", "observed", "zero", "one"]
+
+AVERAGES = ("binary", "macro", "micro", "weighted", "none")
+ABSENT_POLICIES = ("skip", "observed", "zero", "one")
+
+
+def averaged(
+    caller: str,
+    confusion: Tensor | Counts,
+    formula: Callable[[Counts], Tensor],
+    average: str,
+    absent: str,
+) -> Tensor:
+    """Evaluate a per-class ``formula`` on the counts of ``confusion`` and average it."""
+    _checks.one_of(caller, "average", average, AVERAGES)
+    _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
+    counts = normalised_counts(caller, confusion)
+    if average == "micro":
+        return formula(_pooled(counts)).squeeze(0)
+    if average == "binary":
+        return formula(counts)[_positive_class(caller, counts)]
+    values = formula(counts)
+    if absent == "one":
+        values = torch.where(counts.true > 0, values, 1.0)
+    if average == "none":
+        return values
+    weights = counts.true if average == "weighted" else class_mask(counts, absent)
+    return safe_divide((values * weights).sum(), weights.sum())
+
+
+def class_mask(counts: Counts, absent: str) -> Tensor:
+    """1 for classes that take part in a macro average under the policy ``absent``, else 0."""
+    if absent == "skip":
+        chosen = counts.true > 0
+    elif absent == "observed":
+        chosen = (counts.true > 0) | (counts.predicted > 0)
+    else:
+        chosen = torch.ones_like(counts.true, dtype=torch.bool)
+    return chosen.to(counts.tp.dtype)
+
+
+def normalised_counts(caller: str, confusion: Tensor | Counts) -> Counts:
+    """Counts scaled to a total mass of one, so that no metric depends on the scale of its input."""
+    if isinstance(confusion, Counts):
+        counts = Counts(*(at_least_float32(row) for row in confusion[:4]), confusion.exclusive)
+    else:
+        counts = counts_from_confusion(square_matrix(caller, confusion))
+    total = (counts.tp + counts.fp + counts.fn + counts.tn).mean()
+    # The mass may be as small as the weights are; only an exact zero means an empty table.
+    scale = torch.where(total > 0, total, 1.0)
+    return Counts(*(row / scale for row in counts[:4]), exclusive=counts.exclusive)
+
+
+def square_matrix(caller: str, confusion: object) -> Tensor:
+    """``confusion`` as a floating ``(C, C)`` tensor; NumPy arrays and integer counts are welcome."""
+    if isinstance(confusion, Counts):
+        advice = "It needs the whole matrix; multilabel problems have none."
+        _checks.fail(caller, "confusion", "a (C, C) matrix", "one-vs-rest Counts", advice)
+    matrix = at_least_float32(torch.as_tensor(confusion))
+    if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
+        expected = "a (C, C) matrix with C >= 2, rows true and columns predicted"
+        _checks.fail(caller, "confusion", expected, _checks.describe(matrix))
+    return matrix
+
+
+def _pooled(counts: Counts) -> Counts:
+    return Counts(*(row.sum().unsqueeze(0) for row in counts[:4]), exclusive=counts.exclusive)
+
+
+def _positive_class(caller: str, counts: Counts) -> int:
+    size = counts.tp.numel()
+    if size != 2 or not counts.exclusive:
+        kind = f"{size} classes" if counts.exclusive else f"{size} independent labels"
+        advice = "Use 'macro', 'micro' or 'weighted' (in names: f1_macro and so on)."
+        _checks.fail(caller, "average", "other than 'binary' here", kind, advice)
+    return 1

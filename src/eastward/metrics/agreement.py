@@ -1,0 +1,260 @@
+r"""Metrics of the table as a whole: accuracy, balanced accuracy, correlation, kappa, G-mean, cost.
+
+They are written in tp, fp, fn, tn as well, because differences such as :math:`s^2 - \sum_k t_k^2` lose their digits
+when one class dominates while the equal :math:`\sum_k (tp_k + fn_k)(fp_k + tn_k)` does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import safe_divide, safe_sqrt
+from eastward.confusion import Counts
+from eastward.metrics._averaging import (
+    ABSENT_POLICIES,
+    averaged,
+    class_mask,
+    normalised_counts,
+    square_matrix,
+)
+
+__all__ = [
+    "accuracy",
+    "balanced_accuracy",
+    "cohen_kappa",
+    "expected_cost",
+    "geometric_mean",
+    "matthews_corrcoef",
+]
+
+# Below this recall the G-mean's slope, G / (K r), is held constant: at r = 0 it is infinite.
+_SMALLEST_RECALL = 1e-12
+
+
+def accuracy(confusion: Tensor | Counts) -> Tensor:
+    r"""Share of the mass on the diagonal, :math:`\sum_k tp_k / \sum C`.
+
+    For multilabel counts the mean over labels of :math:`(tp + tn) / n` (one minus the Hamming loss).
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1].
+
+    Examples
+    --------
+    >>> import torch
+    >>> accuracy(torch.tensor([[3.0, 1.0], [0.0, 4.0]]))
+    tensor(0.8750)
+    """
+    counts = normalised_counts("accuracy", confusion)
+    return counts.tp.sum() if counts.exclusive else (counts.tp + counts.tn).mean()
+
+
+def balanced_accuracy(confusion: Tensor | Counts, *, absent: str = "skip") -> Tensor:
+    r"""Mean recall over the classes, :math:`\frac1K \sum_k tp_k / (tp_k + fn_k)`.
+
+    For multilabel counts the mean over labels of :math:`\frac12(recall + specificity)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    absent : {"skip", "observed", "zero", "one"}, default="skip"
+        Classes without true samples; skipping them is scikit-learn's rule here.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1].
+
+    Examples
+    --------
+    >>> import torch
+    >>> balanced_accuracy(torch.tensor([[3.0, 1.0], [0.0, 4.0]]))
+    tensor(0.8750)
+    """
+    caller = "balanced_accuracy"
+    if isinstance(confusion, Counts) and not confusion.exclusive:
+        return averaged(caller, confusion, _two_sided_recall, "macro", absent)
+    return averaged(caller, confusion, _recall, "macro", absent)
+
+
+def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
+    r"""Correlation of truth and prediction (multiclass :math:`R_K`).
+
+    .. math::
+        R_K = \frac{\sum_k (tp_k\,tn_k - fp_k\,fn_k)}
+                   {\sqrt{\sum_k (tp_k+fn_k)(fp_k+tn_k)}\sqrt{\sum_k (tp_k+fp_k)(fn_k+tn_k)}}
+
+    With two classes this is the usual MCC. For multilabel counts the mean over the labels where it is defined.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+
+    Returns
+    -------
+    Tensor
+        0-d in [-1, 1]; 0 when truth or prediction is constant.
+
+    References
+    ----------
+    Gorodkin (2004), "Comparing two K-category assignments by a K-category correlation coefficient".
+
+    Examples
+    --------
+    >>> import torch
+    >>> matthews_corrcoef(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
+    tensor(0.5000)
+    """
+    counts = normalised_counts("matthews_corrcoef", confusion)
+    joint = counts.tp * counts.tn - counts.fp * counts.fn
+    of_truth = (counts.tp + counts.fn) * (counts.fp + counts.tn)
+    of_prediction = (counts.tp + counts.fp) * (counts.fn + counts.tn)
+    if counts.exclusive:
+        joint, of_truth, of_prediction = joint.sum(), of_truth.sum(), of_prediction.sum()
+    value = safe_divide(joint, safe_sqrt(of_truth) * safe_sqrt(of_prediction))
+    return value if counts.exclusive else _mean_where(value, of_truth > 0)
+
+
+def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tensor:
+    r"""Agreement beyond chance, :math:`1 - \sum W \circ C / \sum W \circ E`.
+
+    :math:`E` is the matrix expected from the margins, :math:`W` has zeros on the diagonal and elsewhere 1,
+    :math:`|i - j|` or :math:`(i - j)^2`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted. Weights need the matrix. For multilabel counts the mean over
+        the labels where it is defined.
+    weights : {None, "linear", "quadratic"}, default=None
+        How disagreement grows with the distance of ordered classes.
+
+    Returns
+    -------
+    Tensor
+        0-d in [-1, 1]; 0 when it is undefined (one class only, rightly predicted).
+
+    Examples
+    --------
+    >>> import torch
+    >>> cohen_kappa(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
+    tensor(0.5000)
+    """
+    caller = "cohen_kappa"
+    if weights is not None:
+        _checks.one_of(caller, "weights", weights, ("linear", "quadratic"), otherwise="or None")
+        return _weighted_kappa(square_matrix(caller, confusion), 1 if weights == "linear" else 2)
+    counts = normalised_counts(caller, confusion)
+    joint = counts.tp * counts.tn - counts.fp * counts.fn
+    chance = (counts.tp + counts.fn) * (counts.fn + counts.tn)
+    if counts.exclusive:
+        return safe_divide(joint.sum(), chance.sum())
+    # Of one label alone, both its classes disagree by chance.
+    chance = chance + (counts.fp + counts.tn) * (counts.tp + counts.fp)
+    return _mean_where(safe_divide(2 * joint, chance), counts.true > 0)
+
+
+def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> Tensor:
+    r"""Geometric mean of the recalls, :math:`\big(\prod_k recall_k\big)^{1/K}`.
+
+    For multilabel counts the mean over labels of :math:`\sqrt{recall \cdot specificity}`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples. Observed or zero, their recall of 0 makes the mean 0.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1].
+
+    Examples
+    --------
+    >>> import torch
+    >>> geometric_mean(torch.tensor([[4.0, 0.0], [3.0, 1.0]]))
+    tensor(0.5000)
+    """
+    caller = "geometric_mean"
+    if isinstance(confusion, Counts) and not confusion.exclusive:
+        return averaged(caller, confusion, _two_sided_geometric, "macro", absent)
+    _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
+    counts = normalised_counts(caller, confusion)
+    recalls = _recall(counts)
+    if absent == "one":
+        recalls = torch.where(counts.true > 0, recalls, 1.0)
+    chosen = class_mask(counts, absent)
+    logs = recalls.clamp_min(_SMALLEST_RECALL).log()
+    value = safe_divide((logs * chosen).sum(), chosen.sum()).exp()
+    lost = ((recalls <= 0) & (chosen > 0)).any() | (chosen.sum() == 0)
+    return torch.where(lost, 0.0, value)
+
+
+def expected_cost(confusion: Tensor, cost: Any) -> Tensor:
+    r"""Mean cost of a decision, :math:`\sum_{ij} C_{ij}\,cost_{ij} / \sum C`. Lower is better.
+
+    Parameters
+    ----------
+    confusion : Tensor
+        ``(C, C)``, rows true and columns predicted.
+    cost : array-like
+        ``(C, C)``: what it costs to predict the column when the row is true. Negative entries are gains.
+
+    Returns
+    -------
+    Tensor
+        0-d, between the smallest and the largest cost.
+
+    Examples
+    --------
+    >>> import torch
+    >>> expected_cost(torch.tensor([[3.0, 1.0], [2.0, 4.0]]), cost=[[0, 1], [5, 0]])
+    tensor(1.1000)
+    """
+    matrix = square_matrix("expected_cost", confusion)
+    table = _checks.cost("expected_cost", cost, matrix.shape[0]).to(matrix)
+    total = matrix.sum()
+    return (matrix * table).sum() / torch.where(total > 0, total, 1.0)
+
+
+def _weighted_kappa(matrix: Tensor, power: int) -> Tensor:
+    total = matrix.sum()
+    matrix = matrix / torch.where(total > 0, total, 1.0)
+    ranks = torch.arange(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+    distance = (ranks.unsqueeze(1) - ranks).abs() ** power
+    chance = matrix.sum(1, keepdim=True) * matrix.sum(0, keepdim=True)
+    expected = (distance * chance).sum()
+    ratio = safe_divide((distance * matrix).sum(), expected, default=1.0)
+    return 1 - ratio
+
+
+def _recall(counts: Counts) -> Tensor:
+    return safe_divide(counts.tp, counts.tp + counts.fn)
+
+
+def _two_sided_recall(counts: Counts) -> Tensor:
+    return (_recall(counts) + safe_divide(counts.tn, counts.tn + counts.fp)) / 2
+
+
+def _two_sided_geometric(counts: Counts) -> Tensor:
+    return safe_sqrt(_recall(counts)) * safe_sqrt(safe_divide(counts.tn, counts.tn + counts.fp))
+
+
+def _mean_where(values: Tensor, chosen: Tensor) -> Tensor:
+    mask = chosen.to(values.dtype)
+    return safe_divide((values * mask).sum(), mask.sum())

@@ -1,0 +1,346 @@
+r"""Metrics that are a formula in tp, fp, fn, tn of each class, averaged over classes.
+
+Common parameters
+-----------------
+confusion
+    ``(C, C)`` matrix (rows true, columns predicted; tensor or array, soft or hard) or :class:`~eastward.Counts`.
+average
+    ``"binary"`` (class 1 of two), ``"macro"`` (plain mean over classes), ``"weighted"`` (by true mass),
+    ``"micro"`` (formula of the summed counts), ``"none"`` (one value per class).
+absent
+    Which classes a macro average counts when they have no true samples: ``"observed"`` those with mass in row
+    or column (scikit-learn's rule), ``"skip"`` none of them, ``"zero"`` all of them at their value (0 when
+    undefined), ``"one"`` all of them at 1. An undefined value, 0/0, is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import safe_divide, safe_sqrt
+from eastward.confusion import Counts
+from eastward.metrics._averaging import averaged
+
+__all__ = [
+    "f1",
+    "f_beta",
+    "fowlkes_mallows",
+    "informedness",
+    "jaccard",
+    "markedness",
+    "precision",
+    "recall",
+    "specificity",
+]
+
+
+def precision(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Share of the predictions that are right: :math:`tp / (tp + fp)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``. Zero for a class that is never predicted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> precision(torch.tensor([[3.0, 1.0], [2.0, 4.0]]), "binary")
+    tensor(0.8000)
+    """
+    return averaged("precision", confusion, _precision, average, absent)
+
+
+def recall(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Share of the true samples that are found: :math:`tp / (tp + fn)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``. Zero for a class without true samples.
+
+    Examples
+    --------
+    >>> import torch
+    >>> recall(torch.tensor([[3.0, 1.0], [2.0, 6.0]]), "none")
+    tensor([0.7500, 0.7500])
+    """
+    return averaged("recall", confusion, _recall, average, absent)
+
+
+def specificity(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Share of the other samples that are left alone: :math:`tn / (tn + fp)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> specificity(torch.tensor([[3.0, 1.0], [2.0, 6.0]]), "binary")
+    tensor(0.7500)
+    """
+    return averaged("specificity", confusion, _specificity, average, absent)
+
+
+def f_beta(
+    confusion: Tensor | Counts,
+    beta: float | Sequence[float] | Mapping[int, float] | Tensor = 1.0,
+    average: str = "macro",
+    *,
+    absent: str = "observed",
+) -> Tensor:
+    r"""Weighted harmonic mean of precision and recall.
+
+    .. math:: F_\beta = \frac{(1+\beta^2)\,tp}{(1+\beta^2)\,tp + \beta^2 fn + fp}
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    beta : float, sequence of float, or mapping from class to float, default=1.0
+        Recall counts ``beta`` times as much as precision: below 1 favours precision, above 1 recall. One number
+        for all classes, one per class, or ``{class: beta}`` with 1 for the others (the papers' preference for
+        one class). Per-class values cannot be micro-averaged.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``.
+
+    References
+    ----------
+    EAST v1, equation 6; EAST v2, section F.3 for per-class beta.
+
+    Examples
+    --------
+    >>> import torch
+    >>> confusion = torch.tensor([[8.0, 2.0], [1.0, 4.0]])
+    >>> f_beta(confusion, beta={1: 5.0}, average="none")
+    tensor([0.8421, 0.7939])
+    """
+    size = confusion.tp.numel() if isinstance(confusion, Counts) else len(confusion)
+    betas = _checks.beta("f_beta", beta, size)
+    if betas.dim() and average == "micro":
+        advice = "Pooled counts have no classes left; use 'macro'."
+        _checks.fail("f_beta", "beta", "one number when average='micro'", f"{size} numbers", advice)
+
+    def formula(counts: Counts) -> Tensor:
+        square = betas.to(counts.tp) ** 2
+        hits = (1 + square) * counts.tp
+        return safe_divide(hits, hits + square * counts.fn + counts.fp)
+
+    return averaged("f_beta", confusion, formula, average, absent)
+
+
+def f1(confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed") -> Tensor:
+    r"""F-score with equal say for precision and recall: :math:`2 tp / (2 tp + fp + fn)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> f1(torch.tensor([[8.0, 2.0], [1.0, 4.0]]), "binary")
+    tensor(0.7273)
+    """
+    return f_beta(confusion, 1.0, average, absent=absent)
+
+
+def jaccard(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Intersection over union: :math:`tp / (tp + fp + fn)`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number; ``"macro"`` is the mean IoU of segmentation.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> jaccard(torch.tensor([[8.0, 2.0], [2.0, 4.0]]), "binary")
+    tensor(0.5000)
+    """
+    return averaged("jaccard", confusion, _jaccard, average, absent)
+
+
+def fowlkes_mallows(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Geometric mean of precision and recall: :math:`tp / \sqrt{(tp + fp)(tp + fn)}`.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [0, 1]; ``(C,)`` for ``average="none"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> fowlkes_mallows(torch.tensor([[8.0, 2.0], [2.0, 4.0]]), "binary")
+    tensor(0.6667)
+    """
+    return averaged("fowlkes_mallows", confusion, _fowlkes_mallows, average, absent)
+
+
+def informedness(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""Youden's J, how much better than chance samples are found: :math:`recall + specificity - 1`.
+
+    With two classes both have the same value, so the macro average is the binary one.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [-1, 1]; ``(C,)`` for ``average="none"``. 0 is chance.
+
+    Examples
+    --------
+    >>> import torch
+    >>> informedness(torch.tensor([[3.0, 1.0], [2.0, 6.0]]))
+    tensor(0.5000)
+    """
+    return averaged(
+        "informedness", confusion, lambda c: _recall(c) + _specificity(c) - 1, average, absent
+    )
+
+
+def markedness(
+    confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
+) -> Tensor:
+    r"""How much more than chance a prediction tells: :math:`precision + npv - 1`.
+
+    The negative predictive value is :math:`npv = tn / (tn + fn)`. With two classes both have the same value, so
+    the macro average is the binary one.
+
+    Parameters
+    ----------
+    confusion : Tensor or Counts
+        ``(C, C)``, rows true and columns predicted.
+    average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
+        How classes become one number.
+    absent : {"observed", "skip", "zero", "one"}, default="observed"
+        Classes without true samples in a macro average.
+
+    Returns
+    -------
+    Tensor
+        0-d in [-1, 1]; ``(C,)`` for ``average="none"``. 0 is chance.
+
+    Examples
+    --------
+    >>> import torch
+    >>> markedness(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
+    tensor(0.5000)
+    """
+    return averaged(
+        "markedness", confusion, lambda c: _precision(c) + _npv(c) - 1, average, absent
+    )
+
+
+def _precision(counts: Counts) -> Tensor:
+    return safe_divide(counts.tp, counts.tp + counts.fp)
+
+
+def _recall(counts: Counts) -> Tensor:
+    return safe_divide(counts.tp, counts.tp + counts.fn)
+
+
+def _specificity(counts: Counts) -> Tensor:
+    return safe_divide(counts.tn, counts.tn + counts.fp)
+
+
+def _npv(counts: Counts) -> Tensor:
+    return safe_divide(counts.tn, counts.tn + counts.fn)
+
+
+def _jaccard(counts: Counts) -> Tensor:
+    return safe_divide(counts.tp, counts.tp + counts.fp + counts.fn)
+
+
+def _fowlkes_mallows(counts: Counts) -> Tensor:
+    return safe_divide(counts.tp, safe_sqrt(counts.predicted) * safe_sqrt(counts.true))

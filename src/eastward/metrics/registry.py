@@ -1,0 +1,268 @@
+"""The table of names: every metric, its direction, range and formula.
+
+Adding a metric means one function in this package and one row here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from eastward import _checks
+from eastward.confusion import Counts
+from eastward.metrics import agreement, rates
+
+__all__ = ["Metric", "as_metric", "get", "names"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of the confusion matrix, with what a loss has to know about it.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in messages and reports.
+    function : callable
+        ``confusion -> 0-d tensor``.
+    options : dict
+        Keyword arguments bound to the function.
+    higher_is_better : bool
+        A loss is ``1 - value`` if so, else the value as it is.
+    low, high : float
+        Range of the value; infinite where it depends on the options.
+    needs_matrix : bool
+        Whether the d x d matrix is needed, or the one-vs-rest counts suffice.
+    per_class : bool
+        Whether the function takes ``absent``, the policy for classes without true samples.
+    needs_two_classes : bool
+        Whether it is undefined, and without a gradient, when all samples belong to one class.
+    formula : str
+        For people to read.
+
+    Examples
+    --------
+    >>> import torch
+    >>> get("f1_macro")(torch.tensor([[8.0, 2.0], [2.0, 4.0]]))
+    tensor(0.7333)
+    """
+
+    name: str
+    function: Callable[..., Tensor]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    higher_is_better: bool = True
+    low: float = 0.0
+    high: float = 1.0
+    needs_matrix: bool = True
+    per_class: bool = False
+    needs_two_classes: bool = False
+    formula: str = ""
+
+    def __call__(self, confusion: Tensor | Counts) -> Tensor:
+        """Value of the metric at ``confusion``."""
+        return self.function(confusion, **self.options)
+
+    def with_options(self, **options: Any) -> Metric:
+        """The same metric with further options bound."""
+        return replace(self, options={**self.options, **options})
+
+
+def _family(
+    stem: str, function: Callable[..., Tensor], formula: str, low: float = 0.0
+) -> dict[str, Metric]:
+    """The rows of a per-class metric: plain (class 1 of two), macro, micro and weighted."""
+    rows = {}
+    for average in ("binary", "macro", "micro", "weighted"):
+        name = stem if average == "binary" else f"{stem}_{average}"
+        rows[name] = Metric(
+            name,
+            function,
+            {"average": average},
+            low=low,
+            needs_matrix=False,
+            per_class=True,
+            needs_two_classes=average == "binary",
+            formula=formula + ("" if average == "binary" else f", {average} average"),
+        )
+    return rows
+
+
+def _whole(name: str, function: Callable[..., Tensor], formula: str, **facts: Any) -> dict[str, Metric]:
+    return {name: Metric(name, function, formula=formula, **{"needs_matrix": False, **facts})}
+
+
+_CHANCE_CORRECTED = {"low": -1.0, "needs_two_classes": True}
+
+_TABLE: Mapping[str, Metric] = MappingProxyType(
+    _whole("accuracy", agreement.accuracy, "sum(tp) / n")
+    | _whole("balanced_accuracy", agreement.balanced_accuracy, "mean of tp / (tp + fn)", per_class=True)
+    | _family("f1", rates.f1, "2 tp / (2 tp + fp + fn)")
+    | _whole(
+        "f_beta",
+        rates.f_beta,
+        "(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), macro average; options beta, average",
+        per_class=True,
+    )
+    | _family("precision", rates.precision, "tp / (tp + fp)")
+    | _family("recall", rates.recall, "tp / (tp + fn)")
+    | _family("specificity", rates.specificity, "tn / (tn + fp)")
+    | _family("jaccard", rates.jaccard, "tp / (tp + fp + fn)")
+    | _family("fowlkes_mallows", rates.fowlkes_mallows, "tp / sqrt((tp + fp)(tp + fn))")
+    | _whole(
+        "matthews_corrcoef",
+        agreement.matthews_corrcoef,
+        "sum(tp tn - fp fn) / sqrt(sum((tp + fn)(fp + tn)) sum((tp + fp)(fn + tn)))",
+        **_CHANCE_CORRECTED,
+    )
+    | _whole("cohen_kappa", agreement.cohen_kappa, "1 - sum(W C) / sum(W E), W = 1 off the diagonal", **_CHANCE_CORRECTED)
+    | {
+        f"cohen_kappa_{kind}": Metric(
+            f"cohen_kappa_{kind}",
+            agreement.cohen_kappa,
+            {"weights": kind},
+            formula=f"1 - sum(W C) / sum(W E), W = {weight}",
+            low=-1.0,
+            needs_two_classes=True,
+        )
+        for kind, weight in (("linear", "|i - j|"), ("quadratic", "(i - j)^2"))
+    }
+    | _whole("geometric_mean", agreement.geometric_mean, "(product of tp / (tp + fn))^(1/K)", per_class=True)
+    | _whole("informedness", rates.informedness, "tp / (tp + fn) + tn / (tn + fp) - 1", per_class=True, **_CHANCE_CORRECTED)
+    | _whole("markedness", rates.markedness, "tp / (tp + fp) + tn / (tn + fn) - 1", per_class=True, **_CHANCE_CORRECTED)
+    | _whole(
+        "expected_cost",
+        agreement.expected_cost,
+        "sum(C cost) / n; option cost",
+        higher_is_better=False,
+        low=float("-inf"),
+        high=float("inf"),
+        needs_matrix=True,
+    )
+)
+
+# What people call them elsewhere; an error points to the name used here.
+_HINTS = {
+    "mcc": "matthews_corrcoef",
+    "kappa": "cohen_kappa",
+    "qwk": "cohen_kappa_quadratic",
+    "dice": "f1_macro",
+    "iou": "jaccard_macro",
+    "miou": "jaccard_macro",
+    "acc": "accuracy",
+    "bacc": "balanced_accuracy",
+    "gmean": "geometric_mean",
+    "g_mean": "geometric_mean",
+    "youden": "informedness",
+    "cost": "expected_cost",
+    "sensitivity": "recall",
+    "fbeta": "f_beta",
+    "macro_f1": "f1_macro",
+    "auroc": "AUROCLoss (a class of its own)",
+    "roc_auc": "AUROCLoss (a class of its own)",
+    "average_precision": "AveragePrecisionLoss (a class of its own)",
+}
+
+# "f2", "f0.5_macro": the F-score of any beta, spelt as people write it.
+_F_NAME = re.compile(r"f(?P<beta>\d+(?:\.\d+)?)(?:_(?P<average>macro|micro|weighted))?")
+
+
+def names() -> list[str]:
+    """All metric names, in alphabetical order; scikit-learn's scorer names where one exists.
+
+    Examples
+    --------
+    >>> "f1_macro" in names()
+    True
+    """
+    return sorted(_TABLE)
+
+
+def get(name: str, **options: Any) -> Metric:
+    """The metric called ``name``, with ``options`` of its function bound.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`; besides, ``f<beta>`` with any number and average, such as ``"f2"`` or ``"f0.5_macro"``.
+    **options
+        Keyword arguments of the metric's function, for example ``beta=2`` or ``cost=table``.
+
+    Returns
+    -------
+    Metric
+        A callable ``confusion -> 0-d tensor``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> get("expected_cost", cost=[[0, 1], [5, 0]])(torch.tensor([[3.0, 1.0], [2.0, 4.0]]))
+    tensor(1.1000)
+    >>> get("f2_macro").options["beta"]
+    2.0
+    """
+    metric = _TABLE.get(name) if isinstance(name, str) else None
+    if metric is None:
+        metric = _f_score(name)
+    known = _option_names(metric.function)
+    for option in options:
+        if option not in known:
+            expected = f"without the option {option!r}"
+            advice = _checks.near_misses(option, known) or f"It takes {', '.join(known) or 'none'}."
+            _checks.fail("metrics.get", repr(name), expected, option, advice, error=TypeError)
+    if metric.name == "expected_cost" and "cost" not in options:
+        advice = "Use metrics.get('expected_cost', cost=[[0, 1], [5, 0]]): rows true, columns predicted."
+        _checks.fail("metrics.get", "cost", "given for 'expected_cost'", "nothing", advice)
+    bound = metric.with_options(**options)
+    if options.get("average") == "binary":
+        bound = replace(bound, needs_two_classes=True)
+    if options.get("weights") is not None:
+        bound = replace(bound, needs_matrix=True)
+    return bound
+
+
+def as_metric(metric: str | Metric | Callable[[Any], Tensor]) -> Metric:
+    """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
+
+    A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
+    to say otherwise.
+
+    Examples
+    --------
+    >>> as_metric(lambda confusion: confusion.diagonal().sum() / confusion.sum()).needs_matrix
+    True
+    """
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        return get(metric)
+    if callable(metric):
+        name = getattr(metric, "__name__", type(metric).__name__)
+        return Metric(name, metric, low=float("-inf"), high=float("inf"))
+    expected = "a name, or a callable that takes a confusion matrix and returns a 0-d tensor"
+    return _checks.fail("EASTLoss", "metric", expected, _checks.describe(metric), error=TypeError)
+
+
+def _f_score(name: object) -> Metric:
+    match = _F_NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
+        expected = "a known name (see eastward.metrics.names())"
+        advice = _checks.near_misses(name, _TABLE, _HINTS)
+        _checks.fail("metrics.get", "name", expected, _checks.describe(name), advice)
+    beta, average = float(match["beta"]), match["average"] or "binary"
+    _checks.beta("metrics.get", beta, 1)
+    return replace(
+        _TABLE["f_beta"],
+        name=match[0],
+        options={"beta": beta, "average": average},
+        needs_two_classes=average == "binary",
+    )
+
+
+def _option_names(function: Callable[..., Tensor]) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "confusion"]
