@@ -50,14 +50,15 @@ def describe(value: object) -> str:
 
 
 def can_inspect(*tensors: Tensor | None) -> bool:
-    """Whether tensor values may be read now: not while compiling, tracing, or inside ``torch.vmap``."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    """Whether tensor values may be read now: not while compiling, or inside ``torch.vmap``."""
+    if torch.compiler.is_compiling():
         return False
     return not any(t is not None and (_is_batched(t) or t.is_meta) for t in tensors)
 
 
 def _is_batched(tensor: Tensor) -> bool:
-    functorch = torch._C._functorch
+    # torch has no public way to ask whether a tensor stands for a whole vmap dimension.
+    functorch = torch._C._functorch  # noqa: SLF001
     while functorch.is_functorch_wrapped_tensor(tensor):
         if functorch.is_batchedtensor(tensor):
             return True
@@ -86,7 +87,11 @@ def one_of(
     """``value`` must be one of the strings ``allowed``."""
     if isinstance(value, str) and value in allowed:
         return
-    expected = "one of " + ", ".join(repr(name) for name in allowed) + (f", {otherwise}" if otherwise else "")
+    expected = (
+        "one of "
+        + ", ".join(repr(name) for name in allowed)
+        + (f", {otherwise}" if otherwise else "")
+    )
     error = ValueError if isinstance(value, str) else TypeError
     fail(caller, argument, expected, describe(value), near_misses(value, allowed), error=error)
 
@@ -96,7 +101,9 @@ def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | 
     if not isinstance(value, str):
         return ""
     close = [hints[value.lower()]] if hints and value.lower() in hints else []
-    close += [name for name in difflib.get_close_matches(value, list(known), n=3) if name not in close]
+    close += [
+        name for name in difflib.get_close_matches(value, list(known), n=3) if name not in close
+    ]
     return f"Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
 
 
@@ -142,7 +149,9 @@ def temperature(caller: str, value: object, *, argument: str = "temperature") ->
 def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
     """Return None for "top2", else the threshold grid as a tuple of numbers in (0, 1)."""
     if isinstance(value, str):
-        one_of(caller, "threshold", value, ("top2",), otherwise="a number, or a sequence of numbers")
+        one_of(
+            caller, "threshold", value, ("top2",), otherwise="a number, or a sequence of numbers"
+        )
         return None
     if isinstance(value, Real):
         return (in_unit_interval(caller, "threshold", value),)
@@ -173,8 +182,12 @@ def finite(caller: str, argument: str, value: Tensor) -> None:
         return
     nans = int(torch.isnan(value).sum())
     infinite = value.numel() - int(good.sum()) - nans
-    advice = "The model diverged or the features hold such values; check_inputs=False skips this check."
-    fail(caller, argument, "finite", f"{nans} NaN and {infinite} infinite of {value.numel()}", advice)
+    advice = (
+        "The model diverged or the features hold such values; check_inputs=False skips this check."
+    )
+    fail(
+        caller, argument, "finite", f"{nans} NaN and {infinite} infinite of {value.numel()}", advice
+    )
 
 
 def probabilities(caller: str, value: Tensor) -> None:
@@ -183,7 +196,13 @@ def probabilities(caller: str, value: Tensor) -> None:
     if bool(outside.any()):
         count, example = int(outside.sum()), float(value[outside].flatten()[0])
         advice = "Pass probabilities, not logits: torch.softmax(logits, 1)."
-        fail(caller, "probabilities", "in [0, 1]", f"{count} outside, for example {example:g}", advice)
+        fail(
+            caller,
+            "probabilities",
+            "in [0, 1]",
+            f"{count} outside, for example {example:g}",
+            advice,
+        )
 
 
 def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int | None) -> None:
@@ -199,7 +218,11 @@ def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int |
         outside &= targets != ignored
     if bool(outside.any()):
         count, example = int(outside.sum()), int(targets[outside].flatten()[0])
-        rule = "no label is ignored" if ignored is None else f"only ignore_index={ignored} is passed over"
+        rule = (
+            "no label is ignored"
+            if ignored is None
+            else f"only ignore_index={ignored} is passed over"
+        )
         got = f"{count} outside, for example {example}"
         fail(caller, "targets", f"in [0, {num_classes})", got, f"Check the labels; {rule}.")
 
@@ -242,7 +265,9 @@ def prior(caller: str, value: Any, size: int, *, sums_to_one: bool = True) -> Te
         fail(caller, "prior", "made of numbers in [0, 1]", given.tolist()[:10])
     if sums_to_one and abs(float(given.double().sum()) - 1) > 1e-3:
         advice = "Divide the class counts by their total."
-        fail(caller, "prior", "a distribution that sums to 1", f"sum {float(given.sum()):g}", advice)
+        fail(
+            caller, "prior", "a distribution that sums to 1", f"sum {float(given.sum()):g}", advice
+        )
     return given
 
 
@@ -268,11 +293,16 @@ def beta(caller: str, value: Any, num_classes: int) -> Tensor:
 def _beta_from_mapping(caller: str, value: Mapping[Any, Any], num_classes: int) -> list[float]:
     betas = [1.0] * num_classes
     for label, number in value.items():
-        if isinstance(label, bool) or not isinstance(label, Integral) or not 0 <= label < num_classes:
+        if not _is_class_index(label, num_classes):
             expected = f"a mapping whose keys are class indices in [0, {num_classes})"
             fail(caller, "beta", expected, f"key {label!r}")
         betas[int(label)] = real(caller, f"beta[{label}]", number)
     return betas
+
+
+def _is_class_index(label: object, num_classes: int) -> bool:
+    integer = isinstance(label, Integral) and not isinstance(label, bool)
+    return integer and 0 <= int(label) < num_classes  # type: ignore[call-overload]  # checked just before
 
 
 def cost(caller: str, value: Any, num_classes: int) -> Tensor:

@@ -58,7 +58,7 @@ class _Cosine:
 class _Constant:
     value: float
 
-    def __call__(self, step: int) -> float:
+    def __call__(self, step: int) -> float:  # noqa: ARG002 - the signature of every schedule
         return self.value
 
 
@@ -261,6 +261,8 @@ class PlateauCooling:
         """Go on from ``state``."""
         missing = [name for name in self._STATE if name not in state]
         if missing:
-            _checks.fail("load_state_dict", "state", f"a dict with {self._STATE}", f"none of {missing}")
+            _checks.fail(
+                "load_state_dict", "state", f"a dict with {self._STATE}", f"none of {missing}"
+            )
         for name in self._STATE:
             setattr(self, name, state[name])

@@ -9,6 +9,7 @@ Metrics that need only the diagonal and the margins use :class:`Counts`, which n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -57,12 +58,18 @@ class Counts(NamedTuple):
 
     def stack(self) -> Tensor:
         """The four rows as one ``(4, C)`` tensor, which adds up over batches."""
-        return torch.stack(self[:4])
+        return torch.stack([self.tp, self.fp, self.fn, self.tn])
 
     @classmethod
     def unstack(cls, table: Tensor, *, exclusive: bool = True) -> Counts:
         """The inverse of :meth:`stack`."""
-        return cls(*table.unbind(0), exclusive=exclusive)
+        tp, fp, fn, tn = table.unbind(0)
+        return cls(tp, fp, fn, tn, exclusive)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Counts:
+        """The same table with ``function`` applied to each of the four rows."""
+        tp, fp, fn, tn = (function(row) for row in (self.tp, self.fp, self.fn, self.tn))
+        return Counts(tp, fp, fn, tn, self.exclusive)
 
 
 def soft_confusion(
@@ -108,7 +115,9 @@ def soft_confusion(
     Examples
     --------
     >>> import torch
-    >>> soft_confusion(torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]), torch.tensor([0, 1, -100]))
+    >>> soft_confusion(
+    ...     torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]), torch.tensor([0, 1, -100])
+    ... )
     tensor([[0.9000, 0.1000],
             [0.2000, 0.8000]])
     """
@@ -210,8 +219,13 @@ def multilabel_counts(
         weights = weights * torch.where(positive.bool(), scale[1], scale[0])
     on, off = weights * positive, weights * (1 - positive)
     hit, miss = memberships, 1 - memberships
-    table = ((on * hit).sum(0), (off * hit).sum(0), (on * miss).sum(0), (off * miss).sum(0))
-    return Counts(*table, exclusive=False)
+    return Counts(
+        tp=(on * hit).sum(0),
+        fp=(off * hit).sum(0),
+        fn=(on * miss).sum(0),
+        tn=(off * miss).sum(0),
+        exclusive=False,
+    )
 
 
 def counts_from_confusion(confusion: Confusion) -> Counts:

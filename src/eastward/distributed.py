@@ -29,7 +29,7 @@ class _AllReduceSum(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]  # autograd.Function is untyped
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         total = gradient.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total, group=ctx.group)
         return total, None
@@ -51,7 +51,8 @@ def process_sum(table: Tensor, group: dist.ProcessGroup | None = None) -> Tensor
         The sum, equal in every process.
     """
     if table.requires_grad:
-        return _AllReduceSum.apply(table, group)
+        reduced: Tensor = _AllReduceSum.apply(table, group)  # type: ignore[no-untyped-call]  # torch has no types here
+        return reduced
     total = table.clone()
     dist.all_reduce(total, group=group)
     return total
@@ -73,7 +74,9 @@ def resolve_reduce(process_group: Any) -> Reduce | None:
     if process_group is None:
         return None
     if isinstance(process_group, str):
-        _checks.one_of("EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group")
+        _checks.one_of(
+            "EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group"
+        )
         if not (dist.is_available() and dist.is_initialized()):
             return None
         process_group = None

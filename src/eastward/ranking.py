@@ -14,6 +14,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward._numerics import at_least_float32, safe_divide
 from eastward.confusion import Counts, multilabel_counts
+from eastward.protocols import Step
 from eastward.steps import resolve_step
 
 __all__ = ["grid_counts", "soft_auroc", "soft_average_precision", "threshold_grid"]
@@ -43,7 +44,7 @@ def grid_counts(
     *,
     thresholds: int | Sequence[float] = 9,
     temperature: Tensor | float = 0.2,
-    step: str = "linear",
+    step: str | Step = "linear",
     sample_weight: Tensor | None = None,
     ignore_index: int | None = -100,
 ) -> Tensor:
@@ -119,7 +120,7 @@ def soft_auroc(tables: Tensor) -> Tensor:
     >>> soft_auroc(tables)
     tensor([1.])
     """
-    counts = Counts(*tables.unbind(1), exclusive=False)
+    counts = Counts.unstack(tables.movedim(1, 0), exclusive=False)
     rate_true = safe_divide(counts.tp, counts.tp + counts.fn)
     rate_false = safe_divide(counts.fp, counts.fp + counts.tn)
     one, zero = torch.ones_like(rate_true[:1]), torch.zeros_like(rate_true[:1])
@@ -153,7 +154,7 @@ def soft_average_precision(tables: Tensor) -> Tensor:
     >>> soft_average_precision(tables)
     tensor([1.])
     """
-    counts = Counts(*tables.unbind(1), exclusive=False)
+    counts = Counts.unstack(tables.movedim(1, 0), exclusive=False)
     found = safe_divide(counts.tp, counts.tp + counts.fn)
     exact = safe_divide(counts.tp, counts.tp + counts.fp)
     positives, negatives = (counts.tp + counts.fn)[:1], (counts.fp + counts.tn)[:1]

@@ -79,9 +79,7 @@ def _linear_step(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
     return torch.where(p < low, p * first, torch.where(p > high, above, 0.5 + (p - tau) * middle))
 
 
-def _slopes(
-    tau: Tensor, temperature: Tensor, half_width: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _slopes(tau: Tensor, temperature: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     # A piece of zero width is never selected away from its single point, but its slope still takes part in
     # the backward pass, so it has to be finite.
     guard = tiny(tau.dtype)
@@ -114,7 +112,9 @@ def step_slopes(
     [0.8, 1.2, 0.8]
     """
     _checks.temperature("step_slopes", temperature)
-    tau = at_least_float32(torch.as_tensor(tau, dtype=None if isinstance(tau, Tensor) else torch.float64))
+    tau = at_least_float32(
+        torch.as_tensor(tau, dtype=None if isinstance(tau, Tensor) else torch.float64)
+    )
     temperature = torch.as_tensor(temperature, dtype=tau.dtype, device=tau.device)
     return _slopes(tau, temperature, 2.5 * temperature * torch.minimum(tau, 1 - tau))
 
@@ -155,7 +155,11 @@ def _tempered_sigmoid(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
     return torch.sigmoid(2.0 / temperature * (p - tau))
 
 
-def hard_step(p: Tensor, tau: Tensor | float, temperature: Tensor | float | None = None) -> Tensor:
+def hard_step(
+    p: Tensor,
+    tau: Tensor | float,
+    temperature: Tensor | float | None = None,  # noqa: ARG001 - the signature of every step
+) -> Tensor:
     """The true step: 1 where ``p >= tau``, else 0. It has no gradient; evaluation uses it.
 
     Parameters
@@ -197,5 +201,7 @@ def resolve_step(step: str | Step, *, caller: str = "step") -> Step:
     """
     if callable(step):
         return step
-    _checks.one_of(caller, "step", step, tuple(STEPS), otherwise="or a callable (p, tau, temperature)")
+    _checks.one_of(
+        caller, "step", step, tuple(STEPS), otherwise="or a callable (p, tau, temperature)"
+    )
     return STEPS[step]

@@ -66,7 +66,9 @@ def _multilabel_batch(
     caller: str, logits: Tensor, targets: Tensor, sample_weight: Tensor | None
 ) -> Batch:
     if logits.dim() < 2 or targets.shape != logits.shape:
-        expected = f"of the logits' shape {tuple(logits.shape)}, at least (N, L), when multilabel=True"
+        expected = (
+            f"of the logits' shape {tuple(logits.shape)}, at least (N, L), when multilabel=True"
+        )
         _checks.fail(caller, "targets", expected, _checks.describe(targets))
     size = logits.shape[1]
     weight = None
@@ -74,14 +76,14 @@ def _multilabel_batch(
         _checks.weights(caller, sample_weight)
         weight = sample_weight.movedim(1, -1).reshape(-1, size)
     elif sample_weight is not None:
-        weight = flat_weight(caller, sample_weight, targets.select(1, 0)).unsqueeze(1)
-        weight = weight.expand(-1, size)
-    flat = (tensor.movedim(1, -1).reshape(-1, size) for tensor in (logits, targets))
-    return Batch(*flat, weight)
+        per_sample = flat_weight(caller, sample_weight, targets.select(1, 0))
+        weight = None if per_sample is None else per_sample.unsqueeze(1).expand(-1, size)
+    flat_logits, flat_targets = (t.movedim(1, -1).reshape(-1, size) for t in (logits, targets))
+    return Batch(flat_logits, flat_targets, weight)
 
 
 def result_dtype(logits: Tensor) -> torch.dtype:
-    """dtype of the loss: that of the logits, but float32 inside autocast.
+    """The dtype of the loss: that of the logits, but float32 inside autocast.
 
     A float16 loss overflows as soon as ``GradScaler`` multiplies it by 65536; PyTorch's own losses therefore
     return float32 under autocast, and so does ours.

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
-from eastward.losses._temperature import as_temperature
 from eastward.losses._batches import prepare_batch, result_dtype
 from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
+from eastward.losses._temperature import as_temperature
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
 from eastward.steps import resolve_step
@@ -92,7 +92,11 @@ class EASTLoss(nn.Module):
         self.process_group = process_group
         self.check_inputs = bool(check_inputs)
         resolve_reduce(process_group)
-        given = None if prior is None else _checks.prior(caller, prior, len(prior), sums_to_one=not multilabel)
+        given = (
+            None
+            if prior is None
+            else _checks.prior(caller, prior, len(prior), sums_to_one=not multilabel)
+        )
         self.register_buffer("prior", None if given is None else given.float(), persistent=False)
         self.register_buffer("temperature", torch.tensor(float(temperature)))
         self.register_buffer("running_tables", None if running is None else torch.empty(0))
@@ -158,7 +162,7 @@ class EASTLoss(nn.Module):
         past = self.running_tables
         if past is None or past.shape != now.shape:
             past = torch.zeros_like(now)
-        mixed = self.running * past.to(now) + now
+        mixed = (self.running or 0.0) * past.to(now) + now
         if self.training:
             self.running_tables = mixed
         # Scaled to the mass of this batch, the derivative has the size it has without history.
@@ -182,7 +186,9 @@ class EASTLoss(nn.Module):
         """What distinguishes this loss in a printed model."""
         parts = [repr(self.metric.name), f"temperature={float(self.temperature):.3g}"]
         if self.thresholds is not None:
-            parts.append(f"threshold={self.thresholds[0] if len(self.thresholds) == 1 else self.thresholds}")
+            parts.append(
+                f"threshold={self.thresholds[0] if len(self.thresholds) == 1 else self.thresholds}"
+            )
         if self.step != "linear":
             parts.append(f"step={self.step!r}")
         if self.running is not None:

@@ -57,13 +57,13 @@ def class_mask(counts: Counts, absent: str) -> Tensor:
 def normalised_counts(caller: str, confusion: Tensor | Counts) -> Counts:
     """Counts scaled to a total mass of one, so that no metric depends on the scale of its input."""
     if isinstance(confusion, Counts):
-        counts = Counts(*(at_least_float32(row) for row in confusion[:4]), confusion.exclusive)
+        counts = confusion.map(at_least_float32)
     else:
         counts = counts_from_confusion(square_matrix(caller, confusion))
     total = (counts.tp + counts.fp + counts.fn + counts.tn).mean()
     # The mass may be as small as the weights are; only an exact zero means an empty table.
     scale = torch.where(total > 0, total, 1.0)
-    return Counts(*(row / scale for row in counts[:4]), exclusive=counts.exclusive)
+    return counts.map(lambda row: row / scale)
 
 
 def square_matrix(caller: str, confusion: object) -> Tensor:
@@ -79,7 +79,7 @@ def square_matrix(caller: str, confusion: object) -> Tensor:
 
 
 def _pooled(counts: Counts) -> Counts:
-    return Counts(*(row.sum().unsqueeze(0) for row in counts[:4]), exclusive=counts.exclusive)
+    return counts.map(lambda row: row.sum().unsqueeze(0))
 
 
 def _positive_class(caller: str, counts: Counts) -> int:

@@ -317,9 +317,7 @@ def markedness(
     >>> markedness(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
     tensor(0.5000)
     """
-    return averaged(
-        "markedness", confusion, lambda c: _precision(c) + _npv(c) - 1, average, absent
-    )
+    return averaged("markedness", confusion, lambda c: _precision(c) + _npv(c) - 1, average, absent)
 
 
 def _precision(counts: Counts) -> Tensor:

@@ -93,7 +93,9 @@ def _family(
     return rows
 
 
-def _whole(name: str, function: Callable[..., Tensor], formula: str, **facts: Any) -> dict[str, Metric]:
+def _whole(
+    name: str, function: Callable[..., Tensor], formula: str, **facts: Any
+) -> dict[str, Metric]:
     return {name: Metric(name, function, formula=formula, **{"needs_matrix": False, **facts})}
 
 
@@ -101,7 +103,9 @@ _CHANCE_CORRECTED = {"low": -1.0, "needs_two_classes": True}
 
 _TABLE: Mapping[str, Metric] = MappingProxyType(
     _whole("accuracy", agreement.accuracy, "sum(tp) / n")
-    | _whole("balanced_accuracy", agreement.balanced_accuracy, "mean of tp / (tp + fn)", per_class=True)
+    | _whole(
+        "balanced_accuracy", agreement.balanced_accuracy, "mean of tp / (tp + fn)", per_class=True
+    )
     | _family("f1", rates.f1, "2 tp / (2 tp + fp + fn)")
     | _whole(
         "f_beta",
@@ -120,7 +124,12 @@ _TABLE: Mapping[str, Metric] = MappingProxyType(
         "sum(tp tn - fp fn) / sqrt(sum((tp + fn)(fp + tn)) sum((tp + fp)(fn + tn)))",
         **_CHANCE_CORRECTED,
     )
-    | _whole("cohen_kappa", agreement.cohen_kappa, "1 - sum(W C) / sum(W E), W = 1 off the diagonal", **_CHANCE_CORRECTED)
+    | _whole(
+        "cohen_kappa",
+        agreement.cohen_kappa,
+        "1 - sum(W C) / sum(W E), W = 1 off the diagonal",
+        **_CHANCE_CORRECTED,
+    )
     | {
         f"cohen_kappa_{kind}": Metric(
             f"cohen_kappa_{kind}",
@@ -132,9 +141,26 @@ _TABLE: Mapping[str, Metric] = MappingProxyType(
         )
         for kind, weight in (("linear", "|i - j|"), ("quadratic", "(i - j)^2"))
     }
-    | _whole("geometric_mean", agreement.geometric_mean, "(product of tp / (tp + fn))^(1/K)", per_class=True)
-    | _whole("informedness", rates.informedness, "tp / (tp + fn) + tn / (tn + fp) - 1", per_class=True, **_CHANCE_CORRECTED)
-    | _whole("markedness", rates.markedness, "tp / (tp + fp) + tn / (tn + fn) - 1", per_class=True, **_CHANCE_CORRECTED)
+    | _whole(
+        "geometric_mean",
+        agreement.geometric_mean,
+        "(product of tp / (tp + fn))^(1/K)",
+        per_class=True,
+    )
+    | _whole(
+        "informedness",
+        rates.informedness,
+        "tp / (tp + fn) + tn / (tn + fp) - 1",
+        per_class=True,
+        **_CHANCE_CORRECTED,
+    )
+    | _whole(
+        "markedness",
+        rates.markedness,
+        "tp / (tp + fp) + tn / (tn + fn) - 1",
+        per_class=True,
+        **_CHANCE_CORRECTED,
+    )
     | _whole(
         "expected_cost",
         agreement.expected_cost,
@@ -206,9 +232,7 @@ def get(name: str, **options: Any) -> Metric:
     >>> get("f2_macro").options["beta"]
     2.0
     """
-    metric = _TABLE.get(name) if isinstance(name, str) else None
-    if metric is None:
-        metric = _f_score(name)
+    metric = _TABLE.get(name) or _f_score(name)
     known = _option_names(metric.function)
     for option in options:
         if option not in known:
@@ -216,7 +240,9 @@ def get(name: str, **options: Any) -> Metric:
             advice = _checks.near_misses(option, known) or f"It takes {', '.join(known) or 'none'}."
             _checks.fail("metrics.get", repr(name), expected, option, advice, error=TypeError)
     if metric.name == "expected_cost" and "cost" not in options:
-        advice = "Use metrics.get('expected_cost', cost=[[0, 1], [5, 0]]): rows true, columns predicted."
+        advice = (
+            "Use metrics.get('expected_cost', cost=[[0, 1], [5, 0]]): rows true, columns predicted."
+        )
         _checks.fail("metrics.get", "cost", "given for 'expected_cost'", "nothing", advice)
     bound = metric.with_options(**options)
     if options.get("average") == "binary":
@@ -226,7 +252,7 @@ def get(name: str, **options: Any) -> Metric:
     return bound
 
 
-def as_metric(metric: str | Metric | Callable[[Any], Tensor]) -> Metric:
+def as_metric(metric: object) -> Metric:
     """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
 
     A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
