@@ -72,11 +72,14 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
 
 def _linear_step(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
     half_width = 2.5 * temperature * torch.minimum(tau, 1 - tau)
-    low, high = tau - half_width, tau + half_width
     first, middle, last = _slopes(tau, temperature, half_width)
+    # The distance to the threshold decides, not p against tau +- half_width: a cold middle piece is only a few
+    # units in the last place wide, and a rounded end would let it run far out of [0, 1].
+    distance = p - tau
     # The last piece is measured from its far end, so that p = 1 gives 1 and never more.
     above = 1 - (1 - p) * last
-    return torch.where(p < low, p * first, torch.where(p > high, above, 0.5 + (p - tau) * middle))
+    upper = torch.where(distance > half_width, above, 0.5 + distance * middle)
+    return torch.where(distance < -half_width, p * first, upper)
 
 
 def _slopes(tau: Tensor, temperature: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor, Tensor]:
