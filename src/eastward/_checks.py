@@ -327,3 +327,20 @@ def metric_value(name: str, value: object, table: Tensor) -> None:
     if table.requires_grad and not value.requires_grad:
         advice = "Use torch operations only: no .item(), .detach(), NumPy or torch.tensor(...)."
         fail(name, "the result", "differentiable", "a tensor cut off from the graph", advice)
+
+
+def positive(caller: str, argument: str, value: object) -> float:
+    """``value`` must be a finite real number > 0; returns it as a float."""
+    number = real(caller, argument, value)
+    if number <= 0:
+        fail(caller, argument, "> 0", value)
+    return number
+
+
+def whole_number(caller: str, argument: str, value: object, *, at_least: int) -> int:
+    """``value`` must be an integer that is not below ``at_least``; returns it as an int."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        fail(caller, argument, "an integer", describe(value), error=TypeError)
+    if value < at_least:
+        fail(caller, argument, f">= {at_least}", value)
+    return int(value)

@@ -1,0 +1,19 @@
+"""From scores to decisions, and the offsets per class that a metric wants.
+
+A model's probabilities say how likely each class is; which class to *decide* for depends on how decisions are judged.
+Here the judge is a metric, and the answer is a shift of the log-probabilities, found on cross-fitted predictions.
+"""
+
+from eastward.decisions.bagging import bagged_offsets
+from eastward.decisions.offsets import tune_offsets
+from eastward.decisions.rules import ABSTAIN, cheapest, decide
+from eastward.decisions.surrogate import anneal_offsets
+
+__all__ = [
+    "ABSTAIN",
+    "anneal_offsets",
+    "bagged_offsets",
+    "cheapest",
+    "decide",
+    "tune_offsets",
+]

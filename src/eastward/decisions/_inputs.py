@@ -1,0 +1,94 @@
+"""What every tuner takes in, checked and converted once: scores, targets, weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import at_least_float32
+
+# A probability of zero is a logarithm of minus infinity; this floor keeps it out of reach of every offset.
+LOWEST_SCORE = -100.0
+
+
+class Sample(NamedTuple):
+    """Checked input: scores ``(N, C)`` and weights in float64, targets as int64.
+
+    ``resolution`` is the distance below which two scores count as equal: sums of scores and offsets round by
+    about that much in the dtype that the caller works in.
+    """
+
+    scores: Tensor
+    targets: Tensor
+    weight: Tensor
+    dtype: torch.dtype
+    resolution: float
+
+    def rows(self, chosen: Tensor, weight: Tensor | None = None) -> Sample:
+        """The rows ``chosen``, under new weights if given."""
+        weight = self.weight[chosen] if weight is None else weight
+        return self._replace(
+            scores=self.scores[chosen], targets=self.targets[chosen], weight=weight
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of score columns."""
+        return self.scores.shape[1]
+
+    def class_mass(self) -> Tensor:
+        """Total weight of each true class, ``(C,)``."""
+        return self.weight.new_zeros(self.num_classes).index_add(0, self.targets, self.weight)
+
+
+def class_sample(caller: str, log_probabilities: Any, targets: Any, sample_weight: Any) -> Sample:
+    """Checked input of a tuner for classes that exclude each other."""
+    scores, dtype = score_table(caller, "log_probabilities", log_probabilities)
+    if scores.shape[1] < 2:
+        advice = "Widen one positive-class log-odds column z to torch.stack([0 * z, z], 1)."
+        expected = "of shape (N, C) with C >= 2"
+        _checks.fail(caller, "log_probabilities", expected, _checks.describe(scores), advice)
+    labels = torch.as_tensor(targets, device=scores.device)
+    if labels.shape != scores.shape[:1]:
+        expected = f"of shape ({scores.shape[0]},), one class index per row"
+        _checks.fail(caller, "targets", expected, _checks.describe(labels))
+    _checks.class_targets(caller, labels, scores.shape[1], None)
+    weight = row_weight(caller, sample_weight, scores)
+    return Sample(scores, labels.long(), weight, dtype, resolution_of(scores, dtype))
+
+
+def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.dtype]:
+    """``value`` as a finite float64 ``(N, C)`` tensor, and the dtype that answers should have."""
+    given = torch.as_tensor(value)
+    _checks.floating(caller, argument, given)
+    if given.dim() != 2 or not given.shape[0]:
+        _checks.fail(caller, argument, "of shape (N, C) with N >= 1", _checks.describe(given))
+    scores = given.detach().double()
+    if bool((torch.isnan(scores) | (scores == torch.inf)).any()):
+        bad = int((torch.isnan(scores) | (scores == torch.inf)).sum())
+        advice = "The model diverged, or probabilities of zero were divided by zero."
+        got = f"{bad} NaN or +inf of {scores.numel()}"
+        _checks.fail(caller, argument, "free of NaN and +inf", got, advice)
+    return scores.clamp_min(LOWEST_SCORE), at_least_float32(given[:0]).dtype
+
+
+def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
+    """Weights ``(N,)`` in float64: ones if none are given; not all zero."""
+    if sample_weight is None:
+        return torch.ones(scores.shape[0], dtype=torch.float64, device=scores.device)
+    weight = torch.as_tensor(sample_weight, device=scores.device).double()
+    if weight.shape != scores.shape[:1]:
+        expected = f"of shape ({scores.shape[0]},)"
+        _checks.fail(caller, "sample_weight", expected, _checks.describe(weight))
+    _checks.weights(caller, weight)
+    if not bool((weight > 0).any()):
+        _checks.fail(caller, "sample_weight", "positive somewhere", "zeros only")
+    return weight
+
+
+def resolution_of(scores: Tensor, dtype: torch.dtype) -> float:
+    """Scores closer than this are ties: their order would not survive one addition in ``dtype``."""
+    return 2 * torch.finfo(dtype).eps * max(1.0, float(scores.abs().max()))

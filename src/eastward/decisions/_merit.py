@@ -1,0 +1,94 @@
+"""A metric as something to maximise, evaluated at many tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward.confusion import Counts
+from eastward.decisions._inputs import Sample
+from eastward.decisions._moves import count_tables
+from eastward.metrics import Metric, as_metric
+
+# A metric that cannot be vectorised (Python branches, NumPy, .item()) is called once per candidate; so many
+# calls per scan are a fraction of a second.
+MAX_LOOPED_CANDIDATES = 200
+
+
+class Merit:
+    """Values of a metric at a stack of tables; higher is always better here.
+
+    Tables are ``(G, C, C)`` confusion matrices, or ``(G, 4, C)`` stacked counts when the metric needs no more (and
+    always for labels that do not exclude each other). NaN counts as the worst value.
+    """
+
+    def __init__(
+        self,
+        metric: str | Metric | Callable[[Any], Tensor],
+        num_classes: int,
+        *,
+        exclusive: bool = True,
+    ) -> None:
+        self.metric = as_metric(metric)
+        self.exclusive = exclusive
+        self.needs_matrix = self.metric.needs_matrix and exclusive
+        self.vectorised = self._can_be_vectorised(num_classes)
+
+    @property
+    def max_candidates(self) -> int | None:
+        """How many candidates a scan may look at, or None for all of them."""
+        return None if self.vectorised else MAX_LOOPED_CANDIDATES
+
+    def __call__(self, tables: Tensor) -> Tensor:
+        """Merit of each table, ``(G,)``."""
+        values = self._values(tables, vectorised=self.vectorised)
+        merits = values if self.metric.higher_is_better else -values
+        return torch.nan_to_num(merits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+
+    def _values(self, tables: Tensor, *, vectorised: bool) -> Tensor:
+        if vectorised:
+            return torch.func.vmap(self._value)(tables)
+        values = [torch.as_tensor(self._value(table)).double() for table in tables.unbind(0)]
+        return torch.stack(values).to(tables.device)
+
+    def _value(self, table: Tensor) -> Tensor:
+        if self.needs_matrix:
+            return self.metric(table)
+        return self.metric(Counts.unstack(table, exclusive=self.exclusive))
+
+    def _can_be_vectorised(self, num_classes: int) -> bool:
+        """Whether ``vmap`` runs the metric and gives what single calls give."""
+        probe = _probe_tables(num_classes, matrix=self.needs_matrix)
+        single = self._values(probe, vectorised=False)
+        try:
+            together = self._values(probe, vectorised=True)
+        except (RuntimeError, TypeError, ValueError):
+            return False
+        return together.shape == single.shape and bool(
+            torch.isclose(together.double(), single, equal_nan=True).all()
+        )
+
+
+def merit_of_offsets(sample: Sample, merit: Merit, offsets: Tensor) -> float:
+    """Merit of the decisions ``argmax(scores + offsets)``."""
+    return float(merit(decision_table(sample, (sample.scores + offsets).argmax(1), merit)[None]))
+
+
+def decision_table(sample: Sample, decisions: Tensor, merit: Merit) -> Tensor:
+    """The hard table of ``decisions`` that ``merit`` takes: ``(C, C)`` or ``(4, C)``."""
+    size = sample.num_classes
+    flat = sample.weight.new_zeros(size * size)
+    matrix = flat.index_add(0, sample.targets * size + decisions, sample.weight).view(size, size)
+    if merit.needs_matrix:
+        return matrix
+    return count_tables(matrix.diagonal(), matrix.sum(0), matrix.sum(1), matrix.sum())
+
+
+def _probe_tables(num_classes: int, *, matrix: bool) -> Tensor:
+    """Three tables with no special values: everything present, nothing perfect."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (3, num_classes, num_classes) if matrix else (3, 4, num_classes)
+    return 1 + 9 * torch.rand(shape, generator=generator, dtype=torch.float64)

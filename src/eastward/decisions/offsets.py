@@ -1,0 +1,149 @@
+r"""Offsets that make ``argmax(log p + b)`` the decision a metric wants.
+
+Every metric of the confusion matrix has a best decision rule, and for many of them (F-scores, balanced accuracy, costs
+that depend on the true class) it is the most probable class after a shift by class. The shift is found on predictions
+for samples that the model was not trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.decisions._inputs import Sample, class_sample
+from eastward.decisions._merit import Merit, merit_of_offsets
+from eastward.decisions._moves import class_moves
+from eastward.decisions._scan import best_offset
+from eastward.decisions.surrogate import anneal_sample
+from eastward.metrics import Metric
+
+__all__ = ["tune_offsets"]
+
+METHODS = ("auto", "scan", "surrogate")
+
+# One scan of all coordinates touches about N * C^2 numbers; a billion takes some ten seconds on one core.
+SCAN_BUDGET = 1_000_000_000
+
+
+def tune_offsets(
+    log_probabilities: Any,
+    targets: Any,
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
+    *,
+    sample_weight: Any = None,
+    max_offset: float = 6.0,
+    max_sweeps: int = 3,
+    method: str = "auto",
+) -> Tensor:
+    r"""Offsets per class that give ``argmax(log p + b)`` the best value of a metric.
+
+    .. math:: b^* = \arg\max_b M\Big(\sum_n w_n\, e_{y_n} e^\top_{\arg\max_j (\log p_{nj} + b_j)}\Big)
+
+    Two classes: one sort, every threshold is tried, the result is the global optimum. More: coordinate ascent, each
+    coordinate by the same exact search, rare classes first.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor or array
+        ``(N, C)``; any scores will do in which an offset makes sense. Use predictions for samples that the model was
+        not trained on. Minus infinity is allowed.
+    targets : Tensor or array
+        ``(N,)`` integer class indices.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number.
+    sample_weight : Tensor or array, optional
+        ``(N,)``, finite and not negative.
+    max_offset : float, default=6.0
+        Each offset is searched within plus or minus this many nats.
+    max_sweeps : int, default=3
+        Rounds of coordinate ascent; it ends earlier when a round changes nothing.
+    method : {"auto", "scan", "surrogate"}, default="auto"
+        ``"scan"`` is the search above, ``"surrogate"`` is :func:`anneal_offsets`; ``"auto"`` scans while N·C² is at
+        most a billion.
+
+    Returns
+    -------
+    Tensor
+        ``(C,)`` with mean zero; all zero if nothing beats the plain argmax on these data.
+
+    Notes
+    -----
+    Of equally good offsets the interval nearest to zero is taken, at its middle. A metric that ``torch.func.vmap``
+    cannot run is evaluated at 200 break points per coordinate instead of all.
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.7, 0.3]])
+    >>> b = tune_offsets(p.log(), torch.tensor([0, 0, 1, 1]), "f1")
+    >>> (p.log() + b).argmax(1)
+    tensor([0, 0, 1, 1])
+    """
+    caller = "tune_offsets"
+    sample = class_sample(caller, log_probabilities, targets, sample_weight)
+    limits = search_limits(caller, max_offset, max_sweeps)
+    _checks.one_of(caller, "method", method, METHODS)
+    return tuned(sample, Merit(metric, sample.num_classes), *limits, method)
+
+
+def search_limits(caller: str, max_offset: Any, max_sweeps: Any) -> tuple[float, int]:
+    """The two limits of a search, checked."""
+    reach = _checks.positive(caller, "max_offset", max_offset)
+    return reach, _checks.whole_number(caller, "max_sweeps", max_sweeps, at_least=1)
+
+
+def tuned(sample: Sample, merit: Merit, reach: float, max_sweeps: int, method: str) -> Tensor:
+    """:func:`tune_offsets` of checked input; zeros if the plain argmax is as good."""
+    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
+    if method == "auto":
+        cells = sample.scores.numel() * sample.num_classes
+        method = "scan" if cells <= SCAN_BUDGET or sample.num_classes == 2 else "surrogate"
+    if method == "surrogate":
+        offsets = anneal_sample(sample, merit, reach)
+    elif sample.num_classes == 2:
+        offsets = _two_class_offsets(sample, merit, reach)
+    else:
+        offsets = _coordinate_ascent(sample, merit, reach, max_sweeps)
+    # The answer is judged as it is handed out: centred, and rounded to the caller's dtype.
+    rounded = (offsets - offsets.mean()).to(sample.dtype)
+    plain = merit_of_offsets(sample, merit, torch.zeros_like(offsets))
+    better = merit_of_offsets(sample, merit, rounded.double()) > plain
+    return rounded if better else torch.zeros_like(rounded)
+
+
+def _two_class_offsets(sample: Sample, merit: Merit, reach: float) -> Tensor:
+    # Only the difference of the two counts, and it may be as large as two offsets at their limits.
+    difference = _scan_class(sample, merit, sample.scores.new_zeros(2), 1, 2 * reach)
+    return sample.scores.new_tensor([-difference / 2, difference / 2])
+
+
+def _coordinate_ascent(sample: Sample, merit: Merit, reach: float, max_sweeps: int) -> Tensor:
+    offsets = sample.scores.new_zeros(sample.num_classes)
+    # Rare classes have most to gain, and an order by mass does not depend on how classes are numbered.
+    order = sample.class_mass().argsort(stable=True).tolist()
+    for _ in range(max_sweeps):
+        before = offsets.clone()
+        for label in order:
+            offsets[label] = _scan_class(sample, merit, offsets, label, reach)
+        if torch.equal(before, offsets):
+            break
+        offsets -= offsets.mean()
+    return offsets
+
+
+def _scan_class(sample: Sample, merit: Merit, offsets: Tensor, label: int, reach: float) -> float:
+    shifted = sample.scores + offsets
+    shifted[:, label] = -torch.inf
+    rival_score, rival = shifted.max(1)
+    return best_offset(
+        rival_score - sample.scores[:, label],
+        class_moves(sample, rival, label, matrix=merit.needs_matrix),
+        merit,
+        current=float(offsets[label]),
+        reach=reach,
+        resolution=sample.resolution,
+    )

@@ -1,0 +1,94 @@
+"""From scores to decisions: the shifted argmax, and the cheapest class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward._numerics import at_least_float32
+
+__all__ = ["ABSTAIN", "cheapest", "decide"]
+
+ABSTAIN = -1
+"""What :func:`cheapest` returns where no class is worth deciding for."""
+
+
+def decide(scores: Any, offsets: Any = None) -> Tensor:
+    r"""The class with the largest shifted score, :math:`\arg\max_j (s_{nj} + b_j)`.
+
+    Parameters
+    ----------
+    scores : Tensor or array
+        ``(N, C)`` log-probabilities or logits.
+    offsets : Tensor or array, optional
+        ``(C,)``; none means zero.
+
+    Returns
+    -------
+    Tensor
+        ``(N,)`` class indices; of tied classes the first.
+
+    Examples
+    --------
+    >>> import torch
+    >>> decide(torch.tensor([[0.7, 0.3], [0.6, 0.4]]).log(), [-0.3, 0.3])
+    tensor([0, 1])
+    """
+    table = torch.as_tensor(scores)
+    _checks.floating("decide", "scores", table)
+    if table.dim() != 2:
+        _checks.fail("decide", "scores", "of shape (N, C)", _checks.describe(table))
+    if offsets is None:
+        return table.argmax(1)
+    shift = torch.as_tensor(offsets, dtype=at_least_float32(table[:0]).dtype, device=table.device)
+    if shift.shape != table.shape[1:]:
+        expected = f"of shape ({table.shape[1]},), one per class"
+        _checks.fail("decide", "offsets", expected, _checks.describe(shift))
+    return (table + shift).argmax(1)
+
+
+def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -> Tensor:
+    r"""The decision with the lowest expected cost, :math:`\arg\min_j \sum_i p_{ni}\,cost_{ij}`.
+
+    Parameters
+    ----------
+    probabilities : Tensor or array
+        ``(N, C)`` in [0, 1]. They are taken at their word: calibrate a model whose probabilities are not to be
+        trusted.
+    cost : array-like
+        ``(C, C)``: what it costs to decide for the column when the row is true.
+    abstain_cost : float, optional
+        What it costs not to decide.
+
+    Returns
+    -------
+    Tensor
+        ``(N,)`` class indices, or -1 where abstaining is strictly cheaper than every class.
+
+    References
+    ----------
+    Elkan (2001), "The foundations of cost-sensitive learning"; Chow (1970), "On optimum recognition error and reject
+    tradeoff".
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = torch.tensor([[0.95, 0.05], [0.8, 0.2], [0.1, 0.9]])
+    >>> cheapest(p, cost=[[0, 1], [5, 0]], abstain_cost=0.4)
+    tensor([ 0, -1,  1])
+    """
+    table = torch.as_tensor(probabilities)
+    _checks.floating("cheapest", "probabilities", table)
+    if table.dim() != 2:
+        _checks.fail("cheapest", "probabilities", "of shape (N, C)", _checks.describe(table))
+    _checks.probabilities("cheapest", table)
+    table = at_least_float32(table)
+    costs = table @ _checks.cost("cheapest", cost, table.shape[1]).to(table)
+    lowest, decisions = costs.min(1)
+    if abstain_cost is None:
+        return decisions
+    limit = _checks.real("cheapest", "abstain_cost", abstain_cost)
+    return decisions.masked_fill(lowest > limit, ABSTAIN)
