@@ -5,15 +5,27 @@ Here the judge is a metric, and the answer is a shift of the log-probabilities, 
 """
 
 from eastward.decisions.bagging import bagged_offsets
+from eastward.decisions.guard import (
+    OffsetEvidence,
+    guarded_offsets,
+    offset_evidence,
+    stratified_folds,
+)
+from eastward.decisions.multilabel import multilabel_thresholds
 from eastward.decisions.offsets import tune_offsets
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
 from eastward.decisions.surrogate import anneal_offsets
 
 __all__ = [
     "ABSTAIN",
+    "OffsetEvidence",
     "anneal_offsets",
     "bagged_offsets",
     "cheapest",
     "decide",
+    "guarded_offsets",
+    "multilabel_thresholds",
+    "offset_evidence",
+    "stratified_folds",
     "tune_offsets",
 ]

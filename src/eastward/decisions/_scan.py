@@ -123,9 +123,10 @@ def _running_tables(flat: Tensor, columns: Tensor, amounts: Tensor, counts: Tens
 
 def _middle_of_nearest(candidates: _Candidates, best: Tensor) -> float:
     """The middle of the run of best candidates nearest to zero, kept away from break points."""
-    low: list[float] = candidates.low.tolist()
-    high: list[float] = candidates.high.tolist()
-    runs = _runs(best.tolist())
+    chosen = torch.nonzero(best).flatten()
+    low: list[float] = candidates.low[chosen].tolist()
+    high: list[float] = candidates.high[chosen].tolist()
+    runs = _runs(chosen.tolist())
     first, last = min(runs, key=lambda run: _distance_to_zero(low[run[0]], high[run[1]]))
     target = _capped_middle(low[first], high[last])
     nearest = min(range(first, last + 1), key=lambda k: max(low[k] - target, target - high[k], 0.0))
@@ -133,13 +134,10 @@ def _middle_of_nearest(candidates: _Candidates, best: Tensor) -> float:
     return min(max(target, low[nearest] + inset), high[nearest] - inset)
 
 
-def _runs(flags: list[bool]) -> list[tuple[int, int]]:
-    """First and last index of each stretch of True."""
-    starts = [k for k, flag in enumerate(flags) if flag and (k == 0 or not flags[k - 1])]
-    stops = [
-        k for k, flag in enumerate(flags) if flag and (k + 1 == len(flags) or not flags[k + 1])
-    ]
-    return list(zip(starts, stops, strict=True))
+def _runs(chosen: list[int]) -> list[tuple[int, int]]:
+    """Stretches of consecutive numbers in the sorted ``chosen``: positions of their first and last."""
+    cuts = [k for k in range(1, len(chosen)) if chosen[k] != chosen[k - 1] + 1]
+    return list(zip([0, *cuts], [*(k - 1 for k in cuts), len(chosen) - 1], strict=True))
 
 
 def _distance_to_zero(low: float, high: float) -> float:

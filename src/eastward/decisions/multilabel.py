@@ -1,0 +1,153 @@
+"""Thresholds of labels that do not exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.decisions._inputs import Sample, resolution_of, row_weight, score_table
+from eastward.decisions._merit import Merit
+from eastward.decisions._moves import LabelMoves
+from eastward.decisions._scan import best_offset
+from eastward.decisions.offsets import search_limits
+from eastward.metrics import Metric
+
+__all__ = ["multilabel_thresholds"]
+
+
+def multilabel_thresholds(
+    log_odds: Any,
+    targets: Any,
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
+    *,
+    sample_weight: Any = None,
+    max_offset: float = 6.0,
+    max_sweeps: int = 3,
+) -> Tensor:
+    r"""Offsets per label such that ``log_odds + b > 0`` has the best value of a metric.
+
+    Label l is given when its probability exceeds :math:`1 / (1 + e^{b_l})`. A macro average is a sum over labels, so
+    each label is searched alone and the result is the global optimum; other metrics go by coordinate ascent.
+
+    Parameters
+    ----------
+    log_odds : Tensor or array
+        ``(N, L)``: :math:`\log p - \log(1 - p)`, the logit of each label.
+    targets : Tensor or array
+        ``(N, L)`` zeros and ones.
+    metric : str, Metric or callable, default="f1_macro"
+        A callable receives :class:`~eastward.Counts`.
+    sample_weight : Tensor or array, optional
+        ``(N,)``, finite and not negative.
+    max_offset : float, default=6.0
+        Each offset is searched within plus or minus this many nats.
+    max_sweeps : int, default=3
+        Rounds of coordinate ascent.
+
+    Returns
+    -------
+    Tensor
+        ``(L,)``, to be added to the log-odds; zero where nothing beats the threshold 0.5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> z = torch.tensor([[-2.0, 1.0], [-0.5, 2.0], [-3.0, 0.5]])
+    >>> b = multilabel_thresholds(z, torch.tensor([[0, 0], [1, 1], [0, 0]]))
+    >>> (z + b > 0).int()
+    tensor([[0, 0],
+            [1, 1],
+            [0, 0]], dtype=torch.int32)
+    """
+    caller = "multilabel_thresholds"
+    sample = _label_sample(caller, log_odds, targets, sample_weight)
+    reach, sweeps = search_limits(caller, max_offset, max_sweeps)
+    merit = Merit(metric, sample.num_classes, exclusive=False)
+    if _is_sum_over_labels(merit.metric, sample):
+        offsets = _each_label_alone(sample, merit, reach)
+    else:
+        offsets = _coordinate_ascent(sample, merit, reach, sweeps)
+    rounded = offsets.to(sample.dtype)
+    plain = _merit_of(sample, merit, torch.zeros_like(offsets))
+    better = _merit_of(sample, merit, rounded.double()) > plain
+    return rounded if better else torch.zeros_like(rounded)
+
+
+def _label_sample(caller: str, log_odds: Any, targets: Any, sample_weight: Any) -> Sample:
+    scores, dtype = score_table(caller, "log_odds", log_odds)
+    truth = torch.as_tensor(targets, device=scores.device)
+    if truth.shape != scores.shape:
+        expected = f"of shape {tuple(scores.shape)}, one column per label"
+        _checks.fail(caller, "targets", expected, _checks.describe(truth))
+    _checks.indicator_targets(caller, truth, None)
+    weight = row_weight(caller, sample_weight, scores)
+    return Sample(scores, truth.double(), weight, dtype, resolution_of(scores, dtype))
+
+
+def _is_sum_over_labels(metric: Metric, sample: Sample) -> bool:
+    """Whether the metric's best offsets are those of each label alone.
+
+    A label without positives is not: whether it takes part in the average depends on its predictions.
+    """
+    one_beta = isinstance(metric.options.get("beta", 1.0), Real)
+    everywhere = bool((_label_mass(sample) > 0).all())
+    return metric.options.get("average") == "macro" and one_beta and everywhere
+
+
+def _label_mass(sample: Sample) -> Tensor:
+    return sample.weight @ sample.targets
+
+
+def _each_label_alone(sample: Sample, merit: Merit, reach: float) -> Tensor:
+    alone = [
+        sample._replace(scores=column.unsqueeze(1), targets=truth.unsqueeze(1))
+        for column, truth in zip(sample.scores.unbind(1), sample.targets.unbind(1), strict=True)
+    ]
+    nothing = sample.scores.new_zeros(1)
+    return sample.scores.new_tensor([_scan_label(one, merit, nothing, 0, reach) for one in alone])
+
+
+def _coordinate_ascent(sample: Sample, merit: Merit, reach: float, max_sweeps: int) -> Tensor:
+    offsets = sample.scores.new_zeros(sample.num_classes)
+    order = _label_mass(sample).argsort(stable=True).tolist()
+    for _ in range(max_sweeps):
+        before = offsets.clone()
+        for label in order:
+            offsets[label] = _scan_label(sample, merit, offsets, label, reach)
+        if torch.equal(before, offsets):
+            break
+    return offsets
+
+
+def _scan_label(sample: Sample, merit: Merit, offsets: Tensor, label: int, reach: float) -> float:
+    return best_offset(
+        -sample.scores[:, label],
+        _label_moves(sample, offsets, label),
+        merit,
+        current=float(offsets[label]),
+        reach=reach,
+        resolution=sample.resolution,
+    )
+
+
+def _label_moves(sample: Sample, offsets: Tensor, label: int) -> LabelMoves:
+    given = (sample.scores + offsets > 0).double()
+    given[:, label] = 0.0
+    weight, size = sample.weight, sample.num_classes
+    start = torch.cat([weight @ (given * sample.targets), weight @ given])
+    columns = torch.tensor([label, size + label], device=weight.device).expand(len(weight), 2)
+    amounts = torch.stack([weight * sample.targets[:, label], weight], 1)
+    return LabelMoves(columns, amounts, start, _label_mass(sample), weight.sum())
+
+
+def _merit_of(sample: Sample, merit: Merit, offsets: Tensor) -> float:
+    given = (sample.scores + offsets > 0).double()
+    weight = sample.weight
+    flat = torch.cat([weight @ (given * sample.targets), weight @ given])
+    moves = LabelMoves(flat, flat, flat, _label_mass(sample), weight.sum())
+    return float(merit(moves.tables(flat.unsqueeze(0))))
