@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+
+from eastward import metrics
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 mpl.use("Agg")
 
 HERE = Path(__file__).parent
+GENERATED = HERE / "_generated"
 EXAMPLES = HERE.parent / "examples"
 
 project = "eastward"
@@ -30,7 +34,8 @@ extensions = [
     "numpydoc",
     "myst_parser",
 ]
-exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py"]
+exclude_patterns = ["_build", "_generated", "auto_examples/*.ipynb", "auto_examples/*.py"]
+templates_path = ["_templates"]
 
 # Pages are Markdown, with $…$ for mathematics.
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
@@ -45,6 +50,8 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["eastward.css"]
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
 
 if any(EXAMPLES.glob("plot_*.py")):
@@ -63,18 +70,42 @@ if any(EXAMPLES.glob("plot_*.py")):
 def make_figures(_app: Sphinx) -> None:
     """Let ``figures.py`` draw the pictures of the pages into ``_generated``."""
     source = HERE / "figures.py"
-    if not source.exists():
-        return
     spec = importlib.util.spec_from_file_location("figures", source)
     if spec is None or spec.loader is None:
         raise ImportError(f"{source.name} cannot be imported.")
     figures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(figures)
-    output = HERE / "_generated"
-    output.mkdir(exist_ok=True)
-    figures.make_all(output)
+    figures.make_all(GENERATED)
+
+
+def make_metrics_table(_app: Sphinx) -> None:
+    """Write the table of names of ``metrics.md`` from the registry, so that the two cannot differ."""
+    lines = [
+        "| name | formula | range | better | two classes | table |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_metric_row(name) for name in metrics.names()]
+    GENERATED.mkdir(exist_ok=True)
+    (GENERATED / "metrics_table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _metric_row(name: str) -> str:
+    # The cost decides nothing that the table shows, but the metric cannot be had without one.
+    options = {"cost": [[0, 1], [1, 0]]} if name == "expected_cost" else {}
+    metric = metrics.get(name, **options)
+    bounded = math.isfinite(metric.low) and math.isfinite(metric.high)
+    cells = (
+        f"`{name}`",
+        f"`{metric.formula}`".replace("|", r"\|"),
+        f"{metric.low:g} … {metric.high:g}" if bounded else "that of the cost",
+        "higher" if metric.higher_is_better else "lower",
+        "yes" if metric.needs_two_classes else "",
+        "matrix" if metric.needs_matrix else "counts",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def setup(app: Sphinx) -> None:
-    """Draw the figures before Sphinx reads the first page."""
+    """Draw the figures and write the table before Sphinx reads the first page."""
     app.connect("builder-inited", make_figures)
+    app.connect("builder-inited", make_metrics_table)
