@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
 
 from eastward import metrics
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
 
 mpl.use("Agg")
 
@@ -30,7 +36,6 @@ version = release
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
 ]
@@ -53,6 +58,21 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["eastward.css"]
 html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
+html_math_renderer = "mathml"
+# A page without pages of its own below it needs no list of them; the room is better used for code.
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "quickstart",
+        "concepts",
+        "theory",
+        "metrics",
+        "extending",
+        "architecture",
+        "auto_examples/*",
+    )
+}
 
 if any(EXAMPLES.glob("plot_*.py")):
     extensions.append("sphinx_gallery.gen_gallery")
@@ -81,7 +101,7 @@ def make_figures(_app: Sphinx) -> None:
 def make_metrics_table(_app: Sphinx) -> None:
     """Write the table of names of ``metrics.md`` from the registry, so that the two cannot differ."""
     lines = [
-        "| name | formula | range | better | two classes | table |",
+        "| name | formula | range | better | needs two classes | table |",
         "|---|---|---|---|---|---|",
     ]
     lines += [_metric_row(name) for name in metrics.names()]
@@ -97,7 +117,7 @@ def _metric_row(name: str) -> str:
     cells = (
         f"`{name}`",
         f"`{metric.formula}`".replace("|", r"\|"),
-        f"{metric.low:g} … {metric.high:g}" if bounded else "that of the cost",
+        f"{metric.low:g} … {metric.high:g}".replace("-", "−") if bounded else "that of the cost",
         "higher" if metric.higher_is_better else "lower",
         "yes" if metric.needs_two_classes else "",
         "matrix" if metric.needs_matrix else "counts",
@@ -105,7 +125,24 @@ def _metric_row(name: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def show_formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula as MathML, which browsers draw themselves: pages work offline, without scripts."""
+    block = isinstance(node, nodes.math_block)
+    # The converter knows \Bigl and \Bigr, but not \Big.
+    source = re.sub(r"\\([bB]igg?)(?=[(\[])", r"\\\1l", node.astext())
+    source = re.sub(r"\\([bB]igg?)(?=[)\]])", r"\\\1r", source)
+    try:
+        formula = tex2mathml(source, as_block=block)
+    except MathError as error:
+        logging.getLogger(__name__).warning("%s in %s", error, source, location=node)
+        formula = translator.encode(source)
+    tag = "div" if block else "span"
+    translator.body.append(f'<{tag} class="math notranslate nohighlight">{formula}</{tag}>')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Draw the figures and write the table before Sphinx reads the first page."""
+    app.add_html_math_renderer("mathml", (show_formula, None), (show_formula, None))
     app.connect("builder-inited", make_figures)
     app.connect("builder-inited", make_metrics_table)

@@ -13,7 +13,7 @@ import torch
 
 import eastward as ew
 
-torch.manual_seed(0)
+_ = torch.manual_seed(0)
 
 # %%
 # Imbalanced data
@@ -79,7 +79,7 @@ print(f"aligned:       test macro-F1 {true_score(best_model, test):.3f}")
 # %%
 # What happened
 # -------------
-# Warm, the surrogate underrates the model by a wide margin, yet has a slope worth following. Cold, it is the metric.
+# Warm, the surrogate underrates the model, yet has a slope worth following. Cold, it is the metric.
 
 soft, hard, temperature = zip(*history, strict=True)
 figure, (upper, lower) = plt.subplots(
@@ -97,8 +97,7 @@ plt.show()
 # Is it the training, or only the decision?
 # -----------------------------------------
 # An honest comparison gives cross-entropy the same chance: offsets on its logits, tuned for macro-F1 on the validation
-# data. That is a strong baseline: here, where a small network can bend its boundary hardly better than offsets can shift
-# it, the two end level.
+# data. That is a strong baseline: here the two end level.
 
 
 def shifted(offsets):
