@@ -213,11 +213,13 @@ def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int |
         fail(caller, "targets", "integer class indices", describe(targets), advice, error=TypeError)
     if not can_inspect(targets) or targets.dtype == torch.bool:
         return
-    outside = (targets < 0) | (targets >= num_classes)
+    # As int64: compared with a byte, an ignored label of -100 would wrap around to 156.
+    labels = targets.long()
+    outside = (labels < 0) | (labels >= num_classes)
     if ignored is not None:
-        outside &= targets != ignored
+        outside &= labels != ignored
     if bool(outside.any()):
-        count, example = int(outside.sum()), int(targets[outside].flatten()[0])
+        count, example = int(outside.sum()), int(labels[outside].flatten()[0])
         rule = (
             "no label is ignored"
             if ignored is None
@@ -232,11 +234,12 @@ def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None
     tensor(caller, "targets", targets)
     if not can_inspect(targets) or targets.dtype == torch.bool:
         return
-    outside = (targets != 0) & (targets != 1)
+    labels = targets if targets.is_floating_point() else targets.long()
+    outside = (labels != 0) & (labels != 1)
     if ignored is not None:
-        outside &= targets != ignored
+        outside &= labels != ignored
     if bool(outside.any()):
-        count, example = int(outside.sum()), targets[outside].flatten()[0].item()
+        count, example = int(outside.sum()), labels[outside].flatten()[0].item()
         fail(caller, "targets", "0 or 1", f"{count} other values, for example {example:g}")
 
 
@@ -251,13 +254,15 @@ def weights(caller: str, sample_weight: Tensor) -> None:
         fail(caller, "sample_weight", "finite and >= 0", f"{count} others, for example {example:g}")
 
 
-def prior(caller: str, value: Any, size: int, *, sums_to_one: bool = True) -> Tensor:
-    """Return the class prior as a tensor: ``size`` numbers >= 0 that sum to one."""
+def prior(caller: str, value: Any, size: int | None, *, sums_to_one: bool = True) -> Tensor:
+    """Return the class prior as a tensor: ``size`` (None: any count of) numbers >= 0 that sum to one."""
     try:
         given = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
     except (TypeError, ValueError, RuntimeError):
-        fail(caller, "prior", f"{size} numbers", describe(value), error=TypeError)
-    if given.shape != (size,):
+        fail(caller, "prior", "one number per class", describe(value), error=TypeError)
+    if given.dim() != 1:
+        fail(caller, "prior", "one number per class", describe(value), error=TypeError)
+    if size is not None and given.shape != (size,):
         fail(caller, "prior", f"of length {size}, one entry per class", describe(given))
     if not can_inspect(given):
         return given

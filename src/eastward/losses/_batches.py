@@ -37,7 +37,7 @@ def prepare_batch(
         _checks.finite(caller, "logits", logits)
     if multilabel:
         batch = _multilabel_batch(caller, logits, targets, sample_weight)
-    elif logits.dim() == 1 or logits.shape[1] == 1:
+    elif logits.dim() < 2 or logits.shape[1] == 1:
         batch = _single_logit_batch(caller, logits, targets, sample_weight)
     else:
         batch = Batch(*flatten_samples(caller, logits, targets, sample_weight))
@@ -52,6 +52,9 @@ def prepare_batch(
 def _single_logit_batch(
     caller: str, logits: Tensor, targets: Tensor, sample_weight: Tensor | None
 ) -> Batch:
+    if logits.dim() == 0:
+        expected = "of shape (N,), (N, C) or (N, C, ...)"
+        _checks.fail(caller, "logits", expected, _checks.describe(logits))
     without_class = (logits.shape[0], *logits.shape[2:])
     if targets.shape not in (logits.shape, without_class):
         expected = f"of shape {tuple(logits.shape)}, like the single logit"

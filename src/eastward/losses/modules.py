@@ -95,7 +95,7 @@ class EASTLoss(nn.Module):
         given = (
             None
             if prior is None
-            else _checks.prior(caller, prior, len(prior), sums_to_one=not multilabel)
+            else _checks.prior(caller, prior, None, sums_to_one=not multilabel)
         )
         self.register_buffer("prior", None if given is None else given.float(), persistent=False)
         self.register_buffer("temperature", torch.tensor(float(temperature)))
