@@ -20,6 +20,9 @@ from eastward.steps import resolve_step
 
 __all__ = ["AUROCLoss", "AveragePrecisionLoss"]
 
+# Marks an entry to pass over, among indicators that are 0 or 1.
+_NO_INDICATOR = -100
+
 
 class _GridLoss(nn.Module):
     """One minus the mean over columns of an area under a curve through a threshold grid."""
@@ -65,7 +68,7 @@ class _GridLoss(nn.Module):
             self.ignore_index,
             self.check_inputs,
         )
-        scores, indicators = self._columns(batch)
+        scores, indicators, ignore_index = self._columns(batch)
         tables = grid_counts(
             scores,
             indicators,
@@ -73,24 +76,25 @@ class _GridLoss(nn.Module):
             temperature=self.temperature,
             step=self.step,
             sample_weight=batch.sample_weight,
-            ignore_index=self.ignore_index,
+            ignore_index=ignore_index,
         )
         reduce = resolve_reduce(self.process_group)
         tables = reduce(tables) if reduce is not None else tables
         return (1 - self._mean_area(tables)).to(result_dtype(logits))
 
-    def _columns(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Scores and indicators of the binary columns: one-vs-rest for classes, class 1 of two."""
+    def _columns(self, batch: Batch) -> tuple[Tensor, Tensor, int | None]:
+        """Scores and indicators of the binary columns (one-vs-rest, or class 1 of two); what to ignore."""
         scores = class_probabilities(batch.logits, multilabel=self.multilabel)
         if self.multilabel:
-            return scores, batch.targets
+            return scores, batch.targets, self.ignore_index
         if scores.shape[1] == 2:
-            return scores[:, 1:], batch.targets.unsqueeze(1)
+            return scores[:, 1:], batch.targets.unsqueeze(1), self.ignore_index
         ignored = torch.zeros_like(batch.targets, dtype=torch.bool)
         if self.ignore_index is not None:
             ignored = batch.targets == self.ignore_index
         indicators = one_hot(batch.targets.masked_fill(ignored, 0).long(), scores.shape[1])
-        return scores, indicators.masked_fill(ignored.unsqueeze(1), self.ignore_index or 0)
+        # Class 0 or 1 may be the ignored one; among indicators its number would mean all negatives or positives.
+        return scores, indicators.masked_fill(ignored.unsqueeze(1), _NO_INDICATOR), _NO_INDICATOR
 
     def _mean_area(self, tables: Tensor) -> Tensor:
         positives, negatives = tables[0, 0] + tables[0, 2], tables[0, 1] + tables[0, 3]
