@@ -74,9 +74,12 @@ class Metric:
 
 
 def _family(
-    stem: str, function: Callable[..., Tensor], formula: str, low: float = 0.0
+    stem: str, function: Callable[..., Tensor], formula: str, *, needs_others: bool = False
 ) -> dict[str, Metric]:
-    """The rows of a per-class metric: plain (class 1 of two), macro, micro and weighted."""
+    """The rows of a per-class metric: plain (class 1 of two), macro, micro and weighted.
+
+    ``needs_others``: the value of a class is constant or undefined when no sample of another class is there.
+    """
     rows = {}
     for average in ("binary", "macro", "micro", "weighted"):
         name = stem if average == "binary" else f"{stem}_{average}"
@@ -84,10 +87,9 @@ def _family(
             name,
             function,
             {"average": average},
-            low=low,
             needs_matrix=False,
             per_class=True,
-            needs_two_classes=average == "binary",
+            needs_two_classes=average == "binary" or (needs_others and average != "micro"),
             formula=formula + ("" if average == "binary" else f", {average} average"),
         )
     return rows
@@ -113,9 +115,9 @@ _TABLE: Mapping[str, Metric] = MappingProxyType(
         "(1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), macro average; options beta, average",
         per_class=True,
     )
-    | _family("precision", rates.precision, "tp / (tp + fp)")
+    | _family("precision", rates.precision, "tp / (tp + fp)", needs_others=True)
     | _family("recall", rates.recall, "tp / (tp + fn)")
-    | _family("specificity", rates.specificity, "tn / (tn + fp)")
+    | _family("specificity", rates.specificity, "tn / (tn + fp)", needs_others=True)
     | _family("jaccard", rates.jaccard, "tp / (tp + fp + fn)")
     | _family("fowlkes_mallows", rates.fowlkes_mallows, "tp / sqrt((tp + fp)(tp + fn))")
     | _whole(
