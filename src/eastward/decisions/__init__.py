@@ -5,6 +5,7 @@ Here the judge is a metric, and the answer is a shift of the log-probabilities, 
 """
 
 from eastward.decisions.bagging import bagged_offsets
+from eastward.decisions.gain import DecisionGain, decision_gain
 from eastward.decisions.guard import (
     OffsetEvidence,
     guarded_offsets,
@@ -18,11 +19,13 @@ from eastward.decisions.surrogate import anneal_offsets
 
 __all__ = [
     "ABSTAIN",
+    "DecisionGain",
     "OffsetEvidence",
     "anneal_offsets",
     "bagged_offsets",
     "cheapest",
     "decide",
+    "decision_gain",
     "guarded_offsets",
     "multilabel_thresholds",
     "offset_evidence",

@@ -13,6 +13,9 @@ from eastward.decisions._inputs import Sample
 from eastward.decisions._moves import count_tables
 from eastward.metrics import Metric, as_metric
 
+# Entries of a stack of tables that are held at one time (32 MB in float64).
+CELLS_AT_ONCE = 4_000_000
+
 # A metric that cannot be vectorised (Python branches, NumPy, .item()) is called once per candidate; so many
 # calls per scan are a fraction of a second.
 MAX_LOOPED_CANDIDATES = 200
@@ -33,9 +36,10 @@ class Merit:
         exclusive: bool = True,
     ) -> None:
         self.metric = as_metric(metric)
+        self.num_classes = num_classes
         self.exclusive = exclusive
         self.needs_matrix = self.metric.needs_matrix and exclusive
-        self.vectorised = self._can_be_vectorised(num_classes)
+        self.vectorised = self._can_be_vectorised()
 
     @property
     def max_candidates(self) -> int | None:
@@ -48,6 +52,17 @@ class Merit:
         merits = values if self.metric.higher_is_better else -values
         return torch.nan_to_num(merits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
+    def table(self, targets: Tensor, decisions: Tensor, weight: Tensor) -> Tensor:
+        """The hard table of decisions for exclusive classes: ``(C, C)`` or ``(4, C)``."""
+        size = self.num_classes
+        if self.needs_matrix:
+            flat = weight.new_zeros(size * size).index_add(0, targets * size + decisions, weight)
+            return flat.view(size, size)
+        blank = weight.new_zeros(size)
+        tp = blank.index_add(0, targets, weight * (targets == decisions))
+        true, predicted = blank.index_add(0, targets, weight), blank.index_add(0, decisions, weight)
+        return count_tables(tp, predicted, true, weight.sum())
+
     def _values(self, tables: Tensor, *, vectorised: bool) -> Tensor:
         if vectorised:
             return torch.func.vmap(self._value)(tables)
@@ -59,9 +74,9 @@ class Merit:
             return self.metric(table)
         return self.metric(Counts.unstack(table, exclusive=self.exclusive))
 
-    def _can_be_vectorised(self, num_classes: int) -> bool:
+    def _can_be_vectorised(self) -> bool:
         """Whether ``vmap`` runs the metric and gives what single calls give."""
-        probe = _probe_tables(num_classes, matrix=self.needs_matrix)
+        probe = _probe_tables(self.num_classes, matrix=self.needs_matrix)
         single = self._values(probe, vectorised=False)
         try:
             together = self._values(probe, vectorised=True)
@@ -74,17 +89,8 @@ class Merit:
 
 def merit_of_offsets(sample: Sample, merit: Merit, offsets: Tensor) -> float:
     """Merit of the decisions ``argmax(scores + offsets)``."""
-    return float(merit(decision_table(sample, (sample.scores + offsets).argmax(1), merit)[None]))
-
-
-def decision_table(sample: Sample, decisions: Tensor, merit: Merit) -> Tensor:
-    """The hard table of ``decisions`` that ``merit`` takes: ``(C, C)`` or ``(4, C)``."""
-    size = sample.num_classes
-    flat = sample.weight.new_zeros(size * size)
-    matrix = flat.index_add(0, sample.targets * size + decisions, sample.weight).view(size, size)
-    if merit.needs_matrix:
-        return matrix
-    return count_tables(matrix.diagonal(), matrix.sum(0), matrix.sum(1), matrix.sum())
+    decisions = (sample.scores + offsets).argmax(1)
+    return float(merit(merit.table(sample.targets, decisions, sample.weight)[None]))
 
 
 def _probe_tables(num_classes: int, *, matrix: bool) -> Tensor:

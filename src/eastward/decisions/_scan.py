@@ -14,10 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eastward.decisions._merit import Merit
-
-# Entries of the stack of tables that is held at one time (32 MB in float64).
-CELLS_AT_ONCE = 4_000_000
+from eastward.decisions._merit import CELLS_AT_ONCE, Merit
 
 # An interval of equally good offsets may reach far out, where no sample was seen: go this far into it and no further.
 FARTHEST_INTO_PLATEAU = 1.0

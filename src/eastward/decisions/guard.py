@@ -15,7 +15,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.decisions._inputs import Sample, class_sample
-from eastward.decisions._merit import Merit, decision_table
+from eastward.decisions._merit import Merit
 from eastward.decisions.bagging import bagged
 from eastward.decisions.offsets import METHODS, search_limits
 from eastward.metrics import Metric
@@ -23,6 +23,8 @@ from eastward.metrics import Metric
 __all__ = ["OffsetEvidence", "guarded_offsets", "offset_evidence", "stratified_folds"]
 
 FACTORS = (0.25, 0.5, 1.0)
+
+GUARDS = ("strict", "lenient", "off")
 
 # Fewer rows than this do not show whether any offset helps: zero stays.
 FEWEST_ROWS = 20
@@ -100,7 +102,7 @@ def offset_evidence(
     *,
     folds: int | Any = 5,
     factors: Sequence[float] = FACTORS,
-    guard: bool = True,
+    guard: str = "strict",
     n_bags: int = 15,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -127,8 +129,9 @@ def offset_evidence(
         How many stratified folds, or ``(N,)`` the fold of each sample: 0, 1, ...
     factors : sequence of float, default=(0.25, 0.5, 1.0)
         Shrinkage factors to choose from, in [0, 1].
-    guard : bool, default=True
-        Keep zero unless the best factor's gain exceeds its standard error.
+    guard : {"strict", "lenient", "off"}, default="strict"
+        When to keep zero: unless the best factor's gain exceeds its standard error ("strict"), only if it falls below
+        minus its standard error ("lenient"), never ("off").
     n_bags, sample_weight, random_state, max_offset, max_sweeps, method
         As in :func:`bagged_offsets`.
 
@@ -139,8 +142,8 @@ def offset_evidence(
 
     Notes
     -----
-    Under the guard, fewer than 20 samples always give zero; if the smallest class has fewer than 5, the factor is at
-    most 0.5 and the gain has to exceed two standard errors.
+    Under either guard, fewer than 20 samples always give zero; if the smallest class has fewer than 5, the factor is at
+    most 0.5 (no factor of the given ones: zero) and the gain has to exceed two standard errors.
 
     Examples
     --------
@@ -155,6 +158,7 @@ def offset_evidence(
     bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1)
     seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
     _checks.one_of(caller, "method", method, METHODS)
+    _checks.one_of(caller, "guard", guard, GUARDS)
     choices = _checked_factors(caller, factors)
     fold_of = _checked_folds(caller, folds, sample, seed)
     merit = Merit(metric, sample.num_classes)
@@ -166,8 +170,23 @@ def offset_evidence(
         [tune(sample.rows(fold_of != fold)) for fold in range(int(fold_of.max()) + 1)]
     )
     gains, errors = _gains(sample, merit, fold_of, by_fold, choices)
-    factor = _chosen_factor(sample, gains, errors, guard=guard)
+    factor = _chosen_factor(sample, gains, errors, guard)
     return OffsetEvidence(factor * tune(sample), factor, by_fold, gains, errors, fold_of)
+
+
+def caution(caller: str, guard: Any, shrinkage: Any, num_classes: int) -> tuple[str, Any]:
+    """What "auto" stands for: the guard, and the shrinkage factors to choose from.
+
+    One threshold between two classes overfits little, and guard and shrinkage then cost more than they save; with
+    more classes they pay (docs/decisions/0010-guard.md has the figures).
+    """
+    _checks.one_of(caller, "guard", guard, ("auto", *GUARDS))
+    if guard == "auto":
+        guard = "lenient" if num_classes == 2 else "strict"
+    if not isinstance(shrinkage, str):
+        return guard, (shrinkage,)
+    _checks.one_of(caller, "shrinkage", shrinkage, ("auto",), otherwise="a number in [0, 1]")
+    return guard, (1.0,) if num_classes == 2 else FACTORS
 
 
 def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
@@ -202,9 +221,8 @@ def _gains(
 def _fold_tables(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> Tensor:
     """The table of each fold under its offsets, ``(K, ...)``."""
     decisions = (sample.scores + by_fold.double()[folds]).argmax(1)
-    parts = [folds == fold for fold in range(len(by_fold))]
-    tables = [decision_table(sample.rows(part), decisions[part], merit) for part in parts]
-    return torch.stack(tables)
+    weights = [sample.weight * (folds == fold) for fold in range(len(by_fold))]
+    return torch.stack([merit.table(sample.targets, decisions, weight) for weight in weights])
 
 
 def _pooled_gain(merit: Merit, shifted: Tensor, plain: Tensor) -> Tensor:
@@ -222,18 +240,21 @@ def _jackknife_error(values: Tensor) -> float:
 
 
 def _chosen_factor(
-    sample: Sample, gains: dict[float, float], errors: dict[float, float], *, guard: bool
+    sample: Sample, gains: dict[float, float], errors: dict[float, float], guard: str
 ) -> float:
-    if not guard:
-        return max(gains, key=lambda factor: (gains[factor], factor))
     counts = torch.bincount(sample.targets[sample.weight > 0])
-    if int(counts.sum()) < FEWEST_ROWS:
+    if guard != "off" and int(counts.sum()) < FEWEST_ROWS:
         return 0.0
-    cautious = int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS
+    cautious = guard != "off" and int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS
     allowed = [factor for factor in gains if not cautious or factor <= CAUTIOUS_FACTOR]
-    best = max(allowed, key=lambda factor: (gains[factor], factor), default=0.0)
-    hurdle = (2 if cautious else 1) * errors.get(best, 0.0)
-    return best if gains.get(best, 0.0) > max(hurdle, 0.0) else 0.0
+    if not allowed:
+        return 0.0
+    best = max(allowed, key=lambda factor: (gains[factor], factor))
+    if guard == "off":
+        return best
+    if guard == "lenient" and not cautious:
+        return best if gains[best] >= -errors[best] else 0.0
+    return best if gains[best] > (2 if cautious else 1) * errors[best] else 0.0
 
 
 def _checked_factors(caller: str, factors: Sequence[float]) -> tuple[float, ...]:

@@ -1,0 +1,426 @@
+"""Any classifier, with the decision rule that a metric wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+)
+
+from eastward import _checks
+from eastward.decisions import (
+    ABSTAIN,
+    DecisionGain,
+    cheapest,
+    decide,
+    decision_gain,
+    offset_evidence,
+    stratified_folds,
+)
+from eastward.decisions.costs import (
+    abstention_label,
+    cost_gain,
+    costs_of,
+    labels_or_abstention,
+)
+from eastward.decisions.cross_fitting import (
+    Array,
+    check_two_classes,
+    class_labels,
+    cross_fitted_scores,
+    estimator_params,
+    label_codes,
+    log_scores,
+    partition,
+    response_method,
+)
+from eastward.decisions.guard import caution
+from eastward.decisions.report import cost_report, offset_report, report_text
+from eastward.metrics import Metric, as_metric, get
+
+__all__ = ["TunedDecisionClassifierCV"]
+
+_FIT = "TunedDecisionClassifierCV.fit"
+
+
+def _has_probabilities(model: Any) -> bool:
+    return hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+
+
+class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    r"""Any classifier, deciding by the metric it is judged by.
+
+    .. math:: \hat y(x) = \arg\max_j \big(\log p_j(x) + b_j\big)
+
+    The offsets :math:`b` maximise the metric on cross-fitted predictions: each sample is predicted by a copy of the
+    classifier that was fitted without it. They are averaged over bootstraps, shrunk, and kept at zero where
+    cross-validation does not favour a change. The classifier itself is then fitted on all data.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``predict_proba`` or ``decision_function``. A ``FrozenEstimator`` is not fitted again.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number. Metrics of one
+        class ("f1", "precision", ...) mean ``classes_[1]``.
+    cv : int, splitter, iterable of splits or "prefit", default=5
+        How to cross-fit; the splits must be a partition. An integer means stratified folds. "prefit": the estimator is
+        fitted already, on other data than those given to :meth:`fit`.
+    method : {"auto", "scan", "surrogate"}, default="auto"
+        How offsets are searched; see :func:`eastward.decisions.tune_offsets`.
+    n_bags : int, default=15
+        Bootstraps over which offsets are averaged.
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        Factor for the offsets. "auto": 1 for two classes; for more the best of 0.25, 0.5 and 1 in cross-validation.
+    guard : {"auto", "strict", "lenient", "off"}, default="auto"
+        When to keep the plain argmax: unless the cross-validated gain exceeds its standard error ("strict"), only if it
+        falls below minus its standard error ("lenient"), never ("off"). "auto" is lenient for two classes, whose one
+        threshold overfits little, and strict for more.
+    max_offset : float, default=6.0
+        Offsets are searched within plus or minus this many nats.
+    cost : array-like of shape (n_classes, n_classes), optional
+        Cost of deciding for the column when the row is true, in the order of ``classes_``. With it :meth:`predict`
+        gives the cheapest decision under the estimator's probabilities, and ``metric`` is the expected cost.
+    abstain_cost : float, optional
+        Cost of not deciding; needs ``cost``.
+    abstain_label : object, optional
+        What :meth:`predict` returns for "no decision". None means -1 for numbers, "abstain" for strings and None (in an
+        object array) for booleans.
+    random_state : int, RandomState or None, default=None
+        For the bootstraps.
+    n_jobs : int, optional
+        Processes for cross-fitting.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted estimator.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    offsets_ : ndarray of shape (n_classes,)
+        The offsets :math:`b`, with mean zero.
+    offsets_by_fold_ : ndarray of shape (n_folds, n_classes)
+        Offsets tuned without each fold, shrunk alike: their spread says how sure ``offsets_`` are.
+    baseline_score_, tuned_score_ : float
+        The metric of plain and of tuned decisions on cross-fitted predictions. The tuned ones use the offsets that were
+        found without their fold, so the comparison is fair.
+    gain_ : float
+        From the first to the second; positive is better whichever direction the metric has.
+    gain_interval_ : tuple of float
+        95 % bootstrap interval of the gain.
+    report_ : dict
+        All of this as plain data; :meth:`summary` is its text.
+    n_features_in_, feature_names_in_
+        Those of ``estimator_``, if it has them.
+
+    See Also
+    --------
+    sklearn.model_selection.TunedThresholdClassifierCV : One threshold, two classes.
+
+    Notes
+    -----
+    ``predict_proba`` is ``softmax(log p + b)``, so that its argmax is ``predict``; it says how to decide, and the
+    estimator's own probabilities are in :meth:`raw_predict_proba`. With ``cost`` nothing is shifted: the probabilities
+    are the estimator's own and ``predict`` is the cheapest decision instead of their argmax.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(2000, weights=[0.9], class_sep=0.5, random_state=0)
+    >>> model = TunedDecisionClassifierCV(LogisticRegression(), "f1", random_state=0).fit(X, y)
+    >>> print(f"{model.baseline_score_:.2f} to {model.tuned_score_:.2f}")
+    0.00 to 0.00
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        metric: str | Metric | Callable[[Any], Any] = "f1_macro",
+        *,
+        cv: Any = 5,
+        method: str = "auto",
+        n_bags: int = 15,
+        shrinkage: str | float = "auto",
+        guard: str = "auto",
+        max_offset: float = 6.0,
+        cost: Any = None,
+        abstain_cost: float | None = None,
+        abstain_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.cv = cv
+        self.method = method
+        self.n_bags = n_bags
+        self.shrinkage = shrinkage
+        self.guard = guard
+        self.max_offset = max_offset
+        self.cost = cost
+        self.abstain_cost = abstain_cost
+        self.abstain_label = abstain_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+        """Cross-fit the estimator, tune the decision, fit the estimator on all data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Whatever the estimator takes.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Reaches the estimator and the tuning.
+        **fit_params
+            For the estimator's ``fit``.
+
+        Returns
+        -------
+        self : TunedDecisionClassifierCV
+            Itself.
+        """
+        X, y = indexable(X, y)
+        y = class_labels(_FIT, y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        check_two_classes(_FIT, y, weight)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        params = estimator_params(self, sample_weight, fit_params)
+        scores, folds = self._cross_fit(X, y, params, seed)
+        codes = label_codes(_FIT, self.classes_, y)
+        if self.cost is None:
+            self._tune(scores, codes, folds, weight, seed)
+        else:
+            self._weigh_costs(scores, codes, weight, seed)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Decisions: the argmax of :meth:`predict_proba`, or the cheapest class if there are costs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels; where abstaining is cheapest, the abstention label.
+        """
+        decisions = self._decisions(self._scores(X))
+        if self.abstain_cost is None:
+            labels: Array = self.classes_[decisions]
+            return labels
+        return labels_or_abstention(_FIT, self.classes_, decisions, self.abstain_label)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities with the offsets folded in, ``softmax(log p + b)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one; their argmax is :meth:`predict` unless there are costs.
+        """
+        return self._shifted_probabilities(self._scores(X))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def raw_predict_proba(self, X: Any) -> Array:
+        """The estimator's own probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            As ``estimator_.predict_proba`` gives them.
+        """
+        check_is_fitted(self)
+        probabilities: Array = self.estimator_.predict_proba(X)
+        return probabilities
+
+    def decision_function(self, X: Any) -> Array:
+        """Shifted scores, ``log p + b``; for two classes their difference, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The larger, the rather.
+        """
+        shifted = self._scores(X) + self.offsets_
+        return shifted[:, 1] - shifted[:, 0] if len(self.classes_) == 2 else shifted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The target metric of the decisions; negated if lower is better, so that more is always better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            Samples.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            With costs, minus the mean cost of the decisions, abstentions included.
+        """
+        decisions = self._decisions(self._scores(X))
+        check_consistent_length(decisions, y)
+        codes = label_codes("TunedDecisionClassifierCV.score", self.classes_, y)
+        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
+        if self.cost is not None:
+            return -float(np.average(self._costs_of(codes, decisions), weights=weight))
+        table = np.zeros((len(self.classes_),) * 2)
+        np.add.at(table, (codes, decisions), weight)
+        metric = as_metric(self.metric)
+        value = float(metric(torch.from_numpy(table)))
+        return value if metric.higher_is_better else -value
+
+    def summary(self) -> str:
+        """The report in words: what was changed, what it brings, and the offset of each class.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
+        check_is_fitted(self)
+        return report_text(self.report_)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where scikit-learn's metadata go: to the ``fit`` of the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+            The routes.
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+    def _cross_fit(self, X: Any, y: Array, params: Any, seed: int) -> tuple[Array, Array]:
+        """Fit the estimator, unless it is fitted already, and predict each sample without it."""
+        prefit = isinstance(self.cv, str) and self.cv == "prefit"
+        if not prefit and not isinstance(self.estimator, FrozenEstimator):
+            splits = partition(self.cv, X, y)
+            scores = cross_fitted_scores(self.estimator, X, y, splits, params, self.n_jobs)
+            self.estimator_ = clone(self.estimator).fit(X, y, **params)
+            self.classes_ = self.estimator_.classes_
+            return scores
+        check_is_fitted(self.estimator)
+        self.estimator_ = self.estimator
+        self.classes_ = self.estimator_.classes_
+        codes = torch.from_numpy(label_codes(_FIT, self.classes_, y))
+        self.offsets_ = np.zeros(len(self.classes_))
+        return self._scores(X), stratified_folds(codes, 5, seed).numpy()
+
+    def _tune(
+        self, scores: Array, codes: Array, folds: Array, weight: Array | None, seed: int
+    ) -> None:
+        guard, factors = caution(_FIT, self.guard, self.shrinkage, len(self.classes_))
+        evidence = offset_evidence(
+            scores,
+            codes,
+            self.metric,
+            folds=folds,
+            factors=factors,
+            guard=guard,
+            n_bags=self.n_bags,
+            sample_weight=weight,
+            random_state=seed,
+            max_offset=self.max_offset,
+            method=self.method,
+        )
+        gain = decision_gain(
+            decide(scores),
+            decide(torch.from_numpy(scores) + evidence.shifts()),
+            codes,
+            self.metric,
+            num_classes=len(self.classes_),
+            sample_weight=weight,
+            random_state=seed,
+        )
+        self.offsets_ = evidence.offsets.numpy()
+        self.offsets_by_fold_ = (evidence.factor * evidence.by_fold).numpy()
+        counts = np.bincount(codes, minlength=len(self.classes_)).tolist()
+        labels = self.classes_.tolist()
+        self.report_ = offset_report(
+            evidence, gain, as_metric(self.metric), labels, counts, guard=guard
+        )
+        self._keep_gain(gain)
+
+    def _weigh_costs(self, scores: Array, codes: Array, weight: Array | None, seed: int) -> None:
+        size = len(self.classes_)
+        _checks.cost(_FIT, self.cost, size)
+        abstention_label(_FIT, self.classes_, self.abstain_label)
+        self.offsets_, self.offsets_by_fold_ = np.zeros(size), np.zeros((1, size))
+        plain, chosen = scores.argmax(1), self._decisions(scores)
+        gain = cost_gain(self._costs_of(codes, plain), self._costs_of(codes, chosen), weight, seed)
+        metric = get("expected_cost", cost=self.cost)
+        self.report_ = cost_report(gain, metric, float((chosen == ABSTAIN).mean()))
+        self._keep_gain(gain)
+
+    def _keep_gain(self, gain: DecisionGain) -> None:
+        self.baseline_score_, self.tuned_score_ = gain.before, gain.after
+        self.gain_, self.gain_interval_ = gain.gain, (gain.low, gain.high)
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        method = response_method(self.estimator_)
+        return log_scores(getattr(self.estimator_, method)(X), method)
+
+    def _shifted_probabilities(self, scores: Array) -> Array:
+        return torch.from_numpy(scores + self.offsets_).softmax(1).numpy()
+
+    def _decisions(self, scores: Array) -> Array:
+        """Class codes, or -1 where nothing is decided."""
+        probabilities = self._shifted_probabilities(scores)
+        if self.cost is None:
+            most_likely: Array = probabilities.argmax(1)
+            return most_likely
+        decisions: Array = cheapest(probabilities, self.cost, self.abstain_cost).numpy()
+        return decisions
+
+    def _costs_of(self, codes: Array, decisions: Array) -> Array:
+        return costs_of(codes, decisions, self.cost, self.abstain_cost)

@@ -1,0 +1,134 @@
+"""Scores of samples by copies of a scikit-learn classifier that were fitted without them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.model_selection import StratifiedKFold, check_cv, cross_val_predict
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
+
+from eastward import _checks
+
+Array: TypeAlias = NDArray[Any]
+Splits: TypeAlias = list[tuple[Array, Array]]
+
+# A forest gives many zeros; a class that no tree voted for stays out of reach of every offset.
+SMALLEST_PROBABILITY = 1e-12
+
+# What scikit-learn fills in for classes that a fold has not seen is the lowest float; sums of it overflow.
+LOWEST_DECISION = -1e4
+
+
+def class_labels(caller: str, y: Any) -> Array:
+    """``y`` as a one-dimensional array of class labels."""
+    check_classification_targets(y)
+    if type_of_target(y).startswith("multi") and np.ndim(y) > 1 and np.shape(y)[1] > 1:
+        advice = "For several labels per sample use eastward.decisions.multilabel_thresholds."
+        _checks.fail(caller, "y", "one label per sample", f"shape {np.shape(y)}", advice)
+    labels: Array = column_or_1d(y, warn=True)
+    return labels
+
+
+def estimator_params(model: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
+    """What the ``fit`` of ``model.estimator`` receives: weights if it takes them, and what is routed to it."""
+    if get_config()["enable_metadata_routing"]:
+        routed = process_routing(model, "fit", sample_weight=sample_weight, **fit_params)
+        return routed.estimator.fit
+    if sample_weight is None:
+        return fit_params
+    if has_fit_parameter(model.estimator, "sample_weight"):
+        return {**fit_params, "sample_weight": sample_weight}
+    warnings.warn(
+        f"{type(model.estimator).__name__}.fit takes no sample_weight: only the tuning uses it. "
+        "For a pipeline pass it by step, for example logisticregression__sample_weight.",
+        stacklevel=3,
+    )
+    return fit_params
+
+
+def check_two_classes(caller: str, y: Array, weight: Array | None) -> None:
+    """There must be two classes of positive weight to decide between."""
+    present = np.unique(y if weight is None else y[weight > 0])
+    if len(present) < 2:
+        got = f"{len(present)} class" + (f", {present[0]!r}" if len(present) else "")
+        _checks.fail(caller, "y", "of two or more classes (with positive weight)", got)
+
+
+def partition(cv: Any, X: Any, y: Array) -> Splits:
+    """The splits of ``cv``; an integer means so many stratified folds, or as many as the data allow."""
+    if not isinstance(cv, int):
+        return list(check_cv(cv, y, classifier=True).split(X, y))
+    labels, counts = np.unique(y, return_counts=True)
+    if counts.max() < 2:
+        _checks.fail("fit", "y", "of a class with two samples at least", "one of each class")
+    if counts.min() < 2:
+        lonely = ", ".join(repr(label.item()) for label in labels[counts < 2][:5])
+        warnings.warn(
+            f"only one sample each of class {lonely}: copies of the estimator fitted without it never saw the class, "
+            "so its offset rests on samples of other classes",
+            stacklevel=3,
+        )
+    with warnings.catch_warnings():
+        # A class of fewer samples than folds is in some folds only, which the tuning can bear.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        return list(StratifiedKFold(min(cv, counts.max())).split(np.zeros(len(y)), y))
+
+
+def cross_fitted_scores(
+    estimator: Any, X: Any, y: Array, splits: Splits, params: Any, n_jobs: int | None
+) -> tuple[Array, Array]:
+    """Log-scores ``(N, C)`` of samples by copies fitted without them, and the fold ``(N,)`` of each."""
+    method = response_method(estimator)
+    with warnings.catch_warnings():
+        # Said once, and more to the point, by `partition`.
+        warnings.filterwarnings("ignore", message="Number of classes in training fold")
+        response = cross_val_predict(
+            estimator, X, y, cv=splits, method=method, params=params, n_jobs=n_jobs
+        )
+    folds = np.empty(len(y), dtype=np.int64)
+    for number, (_, test) in enumerate(splits):
+        folds[test] = number
+    return log_scores(response, method), folds
+
+
+def response_method(estimator: Any) -> str:
+    """Which method gives the estimator's scores."""
+    for method in ("predict_proba", "decision_function"):
+        if hasattr(estimator, method):
+            return method
+    advice = "Wrap it in CalibratedClassifierCV, or use one of the many that have it."
+    expected = "a classifier with predict_proba or decision_function"
+    got = type(estimator).__name__
+    return _checks.fail("fit", "estimator", expected, got, advice, error=TypeError)
+
+
+def log_scores(response: Any, method: str) -> Array:
+    """Log-probabilities ``(N, C)``; of decision values, their log-softmax."""
+    values = np.asarray(response, dtype=np.float64)
+    if method == "predict_proba":
+        logs: Array = np.log(np.maximum(values, SMALLEST_PROBABILITY))
+        return logs
+    if values.ndim == 1:
+        values = np.stack([-values / 2, values / 2], axis=1)
+    table = torch.from_numpy(np.maximum(values, LOWEST_DECISION))
+    return table.log_softmax(1).numpy()
+
+
+def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
+    """Positions of the labels ``y`` in the sorted ``classes``."""
+    labels = np.asarray(y)
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    unknown = classes[codes] != labels
+    if unknown.any():
+        known = ", ".join(repr(label.item()) for label in classes[:10])
+        got = f"{int(unknown.sum())} others, for example {labels[unknown][0]!r}"
+        _checks.fail(caller, "y", f"made of the labels seen in fit ({known})", got)
+    return codes

@@ -1,0 +1,86 @@
+"""What was tuned and what it brings: as plain data, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eastward.decisions.gain import DecisionGain
+from eastward.decisions.guard import OffsetEvidence
+from eastward.metrics import Metric
+
+
+def offset_report(
+    evidence: OffsetEvidence,
+    gain: DecisionGain,
+    metric: Metric,
+    labels: Sequence[Any],
+    counts: Sequence[int],
+    *,
+    guard: str,
+) -> dict[str, Any]:
+    """The report of tuned offsets."""
+    spread = (evidence.factor * evidence.by_fold).std(0).tolist()
+    rows = zip(labels, counts, evidence.offsets.tolist(), spread, strict=True)
+    keys = ("label", "samples", "offset", "spread")
+    report = {
+        "decision": "offsets",
+        **_gain_report(gain, metric),
+        "guard": guard,
+        "factor": evidence.factor,
+        "folds": len(evidence.by_fold),
+        "gains_by_factor": dict(evidence.gains),
+        "standard_errors_by_factor": dict(evidence.standard_errors),
+        "classes": [dict(zip(keys, row, strict=True)) for row in rows],
+    }
+    return report | {"words": _offset_words(report)}
+
+
+def cost_report(gain: DecisionGain, metric: Metric, abstained: float) -> dict[str, Any]:
+    """The report of the cheapest decision; ``abstained`` is the share of samples without one."""
+    report = {"decision": "cost", **_gain_report(gain, metric), "abstained": abstained}
+    words = f"Cheapest decisions change {_change(report)}"
+    return report | {"words": f"{words}; {abstained:.1%} of the samples are not decided."}
+
+
+def report_text(report: dict[str, Any]) -> str:
+    """The report in words, with a table of the classes."""
+    if report["decision"] == "cost":
+        return str(report["words"])
+    width = max(len("class"), *(len(str(row["label"])) for row in report["classes"]))
+    head = f"{'class':<{width}}  {'samples':>7}  {'offset':>7}  {'± folds':>7}"
+    rows = [
+        f"{row['label']!s:<{width}}  {row['samples']:>7}  {row['offset']:>+7.3f}  {row['spread']:>7.3f}"
+        for row in report["classes"]
+    ]
+    return "\n".join([report["words"], "", head, *rows])
+
+
+def _gain_report(gain: DecisionGain, metric: Metric) -> dict[str, Any]:
+    return {
+        "metric": metric.name,
+        "higher_is_better": metric.higher_is_better,
+        "baseline": gain.before,
+        "tuned": gain.after,
+        "gain": gain.gain,
+        "interval": (gain.low, gain.high),
+    }
+
+
+def _offset_words(report: dict[str, Any]) -> str:
+    if report["factor"] == 0:
+        tried = max(report["gains_by_factor"].values())
+        return (
+            f"The plain argmax stays: cross-validation does not favour a change of {report['metric']} "
+            f"({report['baseline']:.4f}; offsets would bring {tried:+.4f}, within its error)."
+        )
+    shrunk = "" if report["factor"] == 1 else f", shrunk by {report['factor']:g}"
+    return f"Offsets{shrunk} change {_change(report)}."
+
+
+def _change(report: dict[str, Any]) -> str:
+    low, high = report["interval"]
+    return (
+        f"{report['metric']} from {report['baseline']:.4f} to {report['tuned']:.4f} on cross-fitted predictions "
+        f"(gain {report['gain']:+.4f}, 95 % interval {low:+.4f} to {high:+.4f})"
+    )
