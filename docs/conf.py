@@ -125,12 +125,20 @@ def _metric_row(name: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+# TeX that the converter reads wrongly or not at all, and what it stands for: \tfrac12, and \Big( without a side.
+TEX_SHORTHANDS = (
+    (r"\\([td]?frac)(\w)(\w)", r"\\\1{\2}{\3}"),
+    (r"\\([bB]igg?)(?=[(\[])", r"\\\1l"),
+    (r"\\([bB]igg?)(?=[)\]])", r"\\\1r"),
+)
+
+
 def show_formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """Write a formula as MathML, which browsers draw themselves: pages work offline, without scripts."""
     block = isinstance(node, nodes.math_block)
-    # The converter knows \Bigl and \Bigr, but not \Big.
-    source = re.sub(r"\\([bB]igg?)(?=[(\[])", r"\\\1l", node.astext())
-    source = re.sub(r"\\([bB]igg?)(?=[)\]])", r"\\\1r", source)
+    source = node.astext()
+    for pattern, replacement in TEX_SHORTHANDS:
+        source = re.sub(pattern, replacement, source)
     try:
         formula = tex2mathml(source, as_block=block)
     except MathError as error:
