@@ -3,11 +3,20 @@
 ``import eastward`` loads torch and nothing heavier; what needs more is loaded when it is first used.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from eastward import annealing, metrics
 from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
 from eastward.losses import AUROCLoss, AveragePrecisionLoss, EASTLoss, metric_loss
 from eastward.memberships import soft_memberships
 from eastward.steps import hard_step, heaviside, sigmoid_step
+
+if TYPE_CHECKING:
+    from eastward.decision_estimator import TunedDecisionClassifierCV
+    from eastward.estimator import EASTClassifier
 
 __version__ = "0.1.0"
 
@@ -15,7 +24,9 @@ __all__ = [
     "AUROCLoss",
     "AveragePrecisionLoss",
     "Counts",
+    "EASTClassifier",
     "EASTLoss",
+    "TunedDecisionClassifierCV",
     "annealing",
     "hard_step",
     "heaviside",
@@ -27,3 +38,24 @@ __all__ = [
     "soft_counts",
     "soft_memberships",
 ]
+
+# Loaded when first used, with the extra that brings what they need.
+_LAZY = {
+    "EASTClassifier": ("eastward.estimator", "tabular"),
+    "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'eastward' has no attribute {name!r}")
+    module, extra = _LAZY[name]
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        message = f"{name} needs {error.name}: install it with  pip install 'eastward[{extra}]'"
+        raise ModuleNotFoundError(message, name=error.name) from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

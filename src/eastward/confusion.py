@@ -19,7 +19,14 @@ from eastward import _checks
 from eastward._numerics import at_least_float32, safe_divide
 from eastward.protocols import Confusion, Memberships, Reduce, Targets
 
-__all__ = ["Counts", "counts_from_confusion", "multilabel_counts", "soft_confusion", "soft_counts"]
+__all__ = [
+    "Counts",
+    "counts_from_confusion",
+    "hard_confusion",
+    "multilabel_counts",
+    "soft_confusion",
+    "soft_counts",
+]
 
 
 class Counts(NamedTuple):
@@ -226,6 +233,51 @@ def multilabel_counts(
         tn=(off * miss).sum(0),
         exclusive=False,
     )
+
+
+def hard_confusion(
+    predicted: Tensor,
+    targets: Targets,
+    *,
+    num_classes: int,
+    sample_weight: Tensor | None = None,
+    ignore_index: int | None = -100,
+) -> Confusion:
+    """Confusion matrix of predicted labels, in float64: the matrix that evaluation uses.
+
+    Parameters
+    ----------
+    predicted, targets : Tensor
+        Integer labels of the same shape.
+    num_classes : int
+        C.
+    sample_weight : Tensor, optional
+        Of the same shape.
+    ignore_index : int or None, default=-100
+        Targets with this value do not exist.
+
+    Returns
+    -------
+    Tensor
+        ``(C, C)``, rows true and columns predicted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> hard_confusion(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), num_classes=2)
+    tensor([[1., 1.],
+            [0., 1.]], dtype=torch.float64)
+    """
+    predicted, targets = predicted.reshape(-1), targets.reshape(-1)
+    weights = torch.ones_like(targets, dtype=torch.float64)
+    if sample_weight is not None:
+        weights = sample_weight.reshape(-1).to(weights)
+    if ignore_index is not None:
+        ignored = targets == ignore_index
+        targets, weights = targets.masked_fill(ignored, 0), weights.masked_fill(ignored, 0.0)
+    cells = targets.long() * num_classes + predicted.long()
+    flat = weights.new_zeros(num_classes * num_classes).index_add(0, cells, weights)
+    return flat.view(num_classes, num_classes)
 
 
 def counts_from_confusion(confusion: Confusion) -> Counts:

@@ -1,0 +1,118 @@
+"""From the parameters of EASTClassifier to the parts that training needs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.training import Rows, SoloMember, StackedMLP
+
+# Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
+ROWS_FOR_FOLDS = 50_000
+
+
+def check_parameters(model: Any) -> None:
+    """Numbers of the constructor that make no sense are refused before anything is trained."""
+    caller = "EASTClassifier"
+    for name in ("max_epochs", "patience", "max_cold_steps"):
+        if _checks.real(caller, name, getattr(model, name)) < 1:
+            _checks.fail(caller, name, "at least 1", getattr(model, name))
+    for name in ("n_folds", "batch_size"):
+        value = getattr(model, name)
+        if value != "auto" and _checks.real(caller, name, value) < 1:
+            _checks.fail(caller, name, "'auto' or at least 1", value)
+    if _checks.real(caller, "learning_rate", model.learning_rate) <= 0:
+        _checks.fail(caller, "learning_rate", "positive", model.learning_rate)
+    if not 0 <= _checks.real(caller, "dropout", model.dropout) < 1:
+        _checks.fail(caller, "dropout", "in [0, 1)", model.dropout)
+    _checks.in_unit_interval(caller, "validation_fraction", model.validation_fraction)
+    _checks.in_unit_interval(caller, "cooling_rate", model.cooling_rate)
+    _checks.temperature(caller, model.temperature)
+
+
+def stage_options(model: Any, count: int) -> dict[str, Any]:
+    """What the recipes want to know; an automatic batch size grows with the rows."""
+    sizes = ((3_000, 128), (30_000, 256), (300_000, 1024))
+    automatic = next((size for limit, size in sizes if count <= limit), 4096)
+    return {
+        "max_epochs": model.max_epochs,
+        "learning_rate": model.learning_rate,
+        "batch_size": automatic if model.batch_size == "auto" else int(model.batch_size),
+        "patience": model.patience,
+        "aligned": model.aligned,
+        "temperature": model.temperature,
+        "cooling_rate": model.cooling_rate,
+        "max_cold_steps": model.max_cold_steps,
+    }
+
+
+def num_folds(model: Any, count: int) -> int:
+    """How many networks are cross-fitted; never more than the rows allow."""
+    if model.n_folds != "auto":
+        wanted = int(model.n_folds)
+    else:
+        tables = model.module is None and model.recipe == "auto" and count <= ROWS_FOR_FOLDS
+        wanted = 5 if tables else 1
+    if wanted > 1 and model.module is not None:
+        advice = "Wrap the classifier in cross-validation, or leave n_folds at 1."
+        _checks.fail("EASTClassifier", "n_folds", "1 with a module of your own", wanted, advice)
+    return max(1, min(wanted, count // 2))
+
+
+def make_fabric(model: Any) -> Fabric:
+    """Device, precision and loggers, as Lightning Fabric has them."""
+    return Fabric(
+        accelerator=model.accelerator,
+        devices=model.devices,
+        strategy=model.strategy,
+        precision=model.precision,
+        loggers=model.loggers,
+    )
+
+
+def new_members(model: Any, rows: Rows) -> StackedMLP | SoloMember:
+    """Untrained networks: K of the default kind, or the user's one."""
+    outputs = rows.num_outputs
+    if model.module is None:
+        widths = [rows.inputs.shape[1], *model.hidden, outputs]
+        return StackedMLP(model.n_folds_, widths, model.dropout)
+    module = build_module(model.module, model.n_features_in_, outputs)
+    return SoloMember(module, outputs, multilabel=rows.multilabel)
+
+
+def build_module(module: Any, num_features: Any, num_outputs: int) -> nn.Module:
+    """The network that ``module`` describes; a module given as such is copied, so that fitting leaves it alone."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    factory: Callable[..., Any] | None = module if callable(module) else None
+    built = None if factory is None else factory(num_features, num_outputs)
+    if not isinstance(built, nn.Module):
+        expected = "a torch module, or a class or factory (n_features, n_classes) -> module"
+        _checks.fail(
+            "EASTClassifier", "module", expected, _checks.describe(built or module), error=TypeError
+        )
+    return built
+
+
+def as_tensors(X: Any) -> Any:
+    """Arrays, or a dictionary of them, as tensors; float64 becomes float32."""
+    if isinstance(X, dict):
+        return {name: as_tensors(value) for name, value in X.items()}
+    tensor = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+    return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+
+def concatenated(first: Any, second: Any) -> Any:
+    """Rows of the second after those of the first."""
+    if isinstance(first, dict):
+        return {name: torch.cat([first[name], second[name]]) for name in first}
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, second])
+    return torch.cat([first, second])

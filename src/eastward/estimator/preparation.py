@@ -1,0 +1,207 @@
+"""From a user's X and y to the rows that the trainer takes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from torch import Tensor
+
+from eastward import _checks, metrics
+from eastward.metrics import Metric
+from eastward.training import Rows, assign_folds
+
+__all__ = ["Labels", "Scaler", "encode_labels", "fold_rows", "resolve_metric", "row_weights"]
+
+CALLER = "EASTClassifier.fit"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Encoded targets and what they stand for."""
+
+    codes: Tensor
+    classes: NDArray[Any]
+    multilabel: bool
+
+
+def encode_labels(y: Any) -> Labels:
+    """Class indices (or 0/1 indicators) of ``y``, with its sorted classes."""
+    if y is None:
+        # The words that scikit-learn's checks look for.
+        message = "y of EASTClassifier.fit must be given: it requires y to be passed, but the target y is None."
+        raise ValueError(message)
+    check_classification_targets(y)
+    if type_of_target(y, input_name="y") == "multilabel-indicator":
+        indicators = np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(np.int64)
+        return Labels(torch.from_numpy(indicators), np.arange(indicators.shape[1]), True)
+    classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    if len(classes) < 2:
+        advice = "A classifier needs examples of what else there is."
+        _checks.fail(
+            CALLER, "y", "made of at least two classes", f"one class, {classes[0]!r}", advice
+        )
+    return Labels(torch.from_numpy(codes.astype(np.int64)), classes, False)
+
+
+def known_labels(y: Any, classes: NDArray[Any], *, argument: str) -> Tensor:
+    """Indices of ``y`` among ``classes``, which it must not leave."""
+    values = np.asarray(y)
+    if values.ndim == 2:
+        return torch.from_numpy(values.astype(np.int64))
+    unknown = np.setdiff1d(values, classes)
+    if len(unknown):
+        expected = "made of classes that y has"
+        advice = "Leave those rows out, or put the class into the training data."
+        _checks.fail(CALLER, argument, expected, f"unknown {unknown[:5].tolist()}", advice)
+    return torch.from_numpy(np.searchsorted(classes, values).astype(np.int64))
+
+
+def row_weights(
+    sample_weight: Any, class_weight: Any, X: Any, labels: Labels
+) -> tuple[Tensor | None, Tensor | None]:
+    """Weight of each row (None: all one), and the rows with weight zero that are left out (None: none)."""
+    count = len(labels.codes)
+    if sample_weight is None and class_weight is None:
+        return None, None
+    weights = np.ones(count)
+    if sample_weight is not None:
+        like = X if hasattr(X, "shape") else np.zeros(count)
+        weights = np.asarray(_check_sample_weight(sample_weight, like, dtype=np.float64))
+        _checks.weights(CALLER, torch.from_numpy(weights))
+    weights = weights * _class_weights(class_weight, labels, weights)
+    # Mean one over the rows: the size of the loss and of its gradient does not depend on the scale of weights.
+    used = weights > 0
+    if not used.any():
+        _checks.fail(CALLER, "sample_weight", "positive for some rows", "zero for all")
+    tensor = torch.from_numpy(weights / weights[used].mean()).float()
+    return tensor, None if used.all() else torch.from_numpy(np.flatnonzero(used))
+
+
+def _class_weights(
+    class_weight: Any, labels: Labels, weights: NDArray[np.float64]
+) -> NDArray[np.float64] | float:
+    if class_weight is None:
+        return 1.0
+    if labels.multilabel:
+        advice = "Use sample_weight."
+        _checks.fail(CALLER, "class_weight", "None for multilabel targets", class_weight, advice)
+    codes = labels.codes.numpy()
+    if isinstance(class_weight, Mapping):
+        given = [float(class_weight.get(name, 1.0)) for name in labels.classes.tolist()]
+        return np.take(np.asarray(given), codes)
+    _checks.one_of(CALLER, "class_weight", class_weight, ("balanced",), otherwise="a mapping, None")
+    mass = np.bincount(codes, weights=weights, minlength=len(labels.classes))
+    balanced = weights.sum() / (len(mass) * np.maximum(mass, np.finfo(float).tiny))
+    return np.take(balanced, codes)
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Centre and scale of each feature, as the papers preprocess; outliers are cut at ten deviations."""
+
+    mean: Tensor
+    scale: Tensor
+
+    @classmethod
+    def of(cls, features: NDArray[Any], chunk: int = 65_536) -> Scaler:
+        """Estimate both in chunks, so that no second copy of the table is made."""
+        columns = features.shape[1]
+        total, squares = np.zeros(columns), np.zeros(columns)
+        pivot = features[0].astype(np.float64)  # keeps the digits of a large offset
+        for start in range(0, len(features), chunk):
+            part = features[start : start + chunk].astype(np.float64) - pivot
+            total += part.sum(0)
+            squares += np.square(part).sum(0)
+        mean = total / len(features)
+        deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
+        noise = 1e-7 * np.maximum(np.abs(mean + pivot), 1e-30)
+        scale = np.where(deviation > noise, deviation, 1.0)
+        return cls(torch.from_numpy(mean + pivot).float(), torch.from_numpy(scale).float())
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Scaled features: one new tensor, everything else in place."""
+        return (features.float() - self.mean).div_(self.scale).clamp_(-10, 10)
+
+
+def check_finite(features: NDArray[Any], names: Any) -> None:
+    """Name the columns that hold NaN or infinity."""
+    bad = [int(c) for c in range(features.shape[1]) if not np.isfinite(features[:, c]).all()]
+    if bad:
+        shown = [str(names[c]) if names is not None else f"column {c}" for c in bad[:5]]
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        advice = "Impute them first, for example with sklearn.impute.SimpleImputer in a pipeline."
+        got = f"NaN or inf in {', '.join(shown)}{more}"
+        _checks.fail("EASTClassifier", "X", "finite", got, advice)
+
+
+def fold_rows(
+    inputs: Any,
+    labels: Labels,
+    weights: Tensor | None,
+    *,
+    num_folds: int,
+    validation_fraction: float,
+    validation_rows: Tensor | None,
+    generator: torch.Generator,
+) -> Rows:
+    """Deal rows out to members: K folds, or one validation split for a single member."""
+    codes = labels.codes
+    every = torch.arange(len(codes))
+    if validation_rows is not None:
+        held = torch.zeros(len(codes), dtype=torch.bool)
+        held[validation_rows] = True
+        train, valid = [every[~held]], [validation_rows]
+    else:
+        parts = num_folds if num_folds > 1 else max(2, round(1 / validation_fraction))
+        keys = _fold_keys(codes) if labels.multilabel else codes
+        folds = assign_folds(keys, parts, generator)
+        _warn_of_singles(folds, labels)
+        valid = [every[folds == k] for k in range(max(1, num_folds))]
+        train = [every[folds != k] for k in range(max(1, num_folds))]
+    if any(len(part) == 0 for part in (*valid, *train)):
+        advice = "Give more rows, or validation_data."
+        got = f"{len(codes)} rows for {len(labels.classes)} classes"
+        _checks.fail(CALLER, "y", "large enough to hold rows out", got, advice)
+    return Rows(inputs, codes, weights, train, valid, len(labels.classes), labels.multilabel)
+
+
+def _fold_keys(indicators: Tensor) -> Tensor:
+    """One group for each combination of labels; combinations that occur once are put together."""
+    _, keys, counts = indicators.unique(dim=0, return_inverse=True, return_counts=True)
+    return torch.where(counts[keys] > 1, keys + 1, 0)
+
+
+def _warn_of_singles(folds: Tensor, labels: Labels) -> None:
+    single = torch.nonzero(folds == -1).flatten()
+    if len(single) and not labels.multilabel:
+        names = [labels.classes[int(code)] for code in labels.codes[single]][:5]
+        warnings.warn(
+            f"classes with a single row cannot be validated and are only trained on: {names}",
+            stacklevel=4,
+        )
+
+
+def resolve_metric(metric: Any, options: Mapping[str, Any] | None, labels: Labels) -> Metric:
+    """The metric with its options bound; beta may name classes by their labels."""
+    if options is None:
+        return metrics.as_metric(metric)
+    bound = dict(options)
+    beta = bound.get("beta")
+    if isinstance(beta, Mapping):
+        positions = {name: index for index, name in enumerate(labels.classes.tolist())}
+        unknown = [name for name in beta if name not in positions]
+        if unknown:
+            expected = f"keyed by classes, {labels.classes.tolist()[:10]}"
+            _checks.fail(CALLER, "metric_options['beta']", expected, unknown)
+        bound["beta"] = {positions[name]: value for name, value in beta.items()}
+    if isinstance(metric, str):
+        return metrics.get(metric, **bound)
+    return metrics.as_metric(metric).with_options(**bound)

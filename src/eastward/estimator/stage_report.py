@@ -1,0 +1,86 @@
+"""What each stage of training brought, measured on rows that were held out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward.decisions import multilabel_thresholds, tune_offsets
+from eastward.metrics import Metric
+from eastward.training import Rows, TrainingResult
+from eastward.training.loop import hard_table
+from eastward.training.runner import HeldOut
+
+__all__ = ["stage_report"]
+
+INNER_FOLDS = 5
+
+
+def stage_report(result: TrainingResult, rows: Rows, metric: Metric) -> dict[str, Any]:
+    """Held-out scores after each stage, with arg max and with a tuned decision, and sentences on them.
+
+    The tuned decision is scored across folds: offsets for the rows of one fold come from the other folds, so the
+    number does not flatter itself.
+
+    Returns
+    -------
+    dict
+        ``metric``, ``stages`` (name, arg max, tuned), ``sentences``, ``notes``, ``interrupted``.
+    """
+    stages = []
+    for name, held in result.held_out.items():
+        plain = _score(held.logits, held, rows, metric)
+        tuned = _score(_cross_fitted(held, rows, metric), held, rows, metric)
+        stages.append({"name": name, "argmax": plain, "tuned": tuned})
+    return {
+        "metric": metric.name,
+        "held_out_rows": len(next(iter(result.held_out.values())).rows),
+        "stages": stages,
+        "sentences": _sentences(stages, metric),
+        "notes": list(result.notes),
+        "interrupted": result.interrupted,
+    }
+
+
+def _score(scores: Tensor, held: HeldOut, rows: Rows, metric: Metric) -> float:
+    weights = None if rows.weights is None else rows.weights[held.rows]
+    return float(metric(hard_table(scores, rows.targets[held.rows], weights, rows)))
+
+
+def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
+    """Held-out scores shifted by offsets that were tuned on other folds."""
+    folds = held.folds
+    if int(folds.max()) == 0:
+        folds = torch.arange(len(folds)) % INNER_FOLDS
+    shifted = held.logits.double().clone()
+    if not rows.multilabel:
+        shifted = torch.log_softmax(shifted, dim=1)
+    tune = multilabel_thresholds if rows.multilabel else tune_offsets
+    for fold in folds.unique():
+        others = folds != fold
+        if not others.any():
+            continue
+        weights = None if rows.weights is None else rows.weights[held.rows[others]]
+        offsets = tune(
+            shifted[others], rows.targets[held.rows[others]], metric, sample_weight=weights
+        )
+        shifted[~others] = shifted[~others] + offsets.to(shifted)
+    return shifted
+
+
+def _sentences(stages: list[dict[str, Any]], metric: Metric) -> list[str]:
+    lines = []
+    before: float | None = None
+    for stage in stages:
+        lines.append(
+            f"{stage['name']}: held-out {metric.name} {stage['argmax']:.4f} by arg max, "
+            f"{stage['tuned']:.4f} ({stage['tuned'] - stage['argmax']:+.4f}) with a tuned decision"
+        )
+        if before is not None:
+            lines.append(
+                f"{stage['name']} changed the tuned score by {stage['tuned'] - before:+.4f}"
+            )
+        before = stage["tuned"]
+    return lines

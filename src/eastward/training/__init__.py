@@ -1,0 +1,25 @@
+"""The annealed trainer: one loop, stages of it, and callbacks for everything optional."""
+
+from eastward.training.batches import Rows, ShuffledBatches, StratifiedBatches, assign_folds
+from eastward.training.loop import Callback, Run, run_stage
+from eastward.training.members import SoloMember, StackedMLP, plain_mlp
+from eastward.training.runner import TrainingResult, train_members
+from eastward.training.stages import RECIPES, Stage, recipe_stages
+
+__all__ = [
+    "RECIPES",
+    "Callback",
+    "Rows",
+    "Run",
+    "ShuffledBatches",
+    "SoloMember",
+    "StackedMLP",
+    "Stage",
+    "StratifiedBatches",
+    "TrainingResult",
+    "assign_folds",
+    "plain_mlp",
+    "recipe_stages",
+    "run_stage",
+    "train_members",
+]

@@ -1,0 +1,185 @@
+"""Rows into batches, for K members at once and without a per-sample loader.
+
+A *source* yields, each epoch, index tensors ``(K, B)``: row k holds rows of the data for member k. Batches of one
+epoch have nearly equal sizes, because a small remainder would estimate the metric badly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Rows", "ShuffledBatches", "StratifiedBatches", "assign_folds", "take"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The training data: inputs, targets, weights, and which rows each member trains on and is judged by.
+
+    Attributes
+    ----------
+    inputs : Tensor or dict of Tensor
+        First dimension N.
+    targets : Tensor
+        ``(N,)`` class indices or ``(N, L)`` indicators.
+    weights : Tensor or None
+        ``(N,)``.
+    train, valid : list of Tensor
+        Row indices, one tensor for each member.
+    num_outputs : int
+        Classes or labels.
+    multilabel : bool
+        Whether targets are indicators.
+    """
+
+    inputs: Any
+    targets: Tensor
+    weights: Tensor | None
+    train: list[Tensor]
+    valid: list[Tensor]
+    num_outputs: int
+    multilabel: bool = False
+
+    @property
+    def class_mass(self) -> Tensor:
+        """Weight of each class over all rows, normalised to one."""
+        weights = torch.ones(len(self.targets)) if self.weights is None else self.weights
+        mass = torch.zeros(self.num_outputs).index_add(0, self.targets, weights.float())
+        return mass / mass.sum()
+
+
+def take(inputs: Any, rows: Tensor) -> Any:
+    """Rows of a tensor, or of every tensor of a dictionary."""
+    if isinstance(inputs, dict):
+        return {name: value[rows] for name, value in inputs.items()}
+    return inputs[rows]
+
+
+def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:
+    """A stratified fold for each row; -1 for the only row of a class, which every member trains on.
+
+    Rows of a class are dealt out in random order, starting where the previous class ended, so that folds are
+    equally large although classes are small.
+
+    Examples
+    --------
+    >>> import torch
+    >>> folds = assign_folds(torch.tensor([0, 0, 0, 0, 1]), 2, torch.Generator().manual_seed(0))
+    >>> sorted(folds.tolist())
+    [-1, 0, 0, 1, 1]
+    """
+    folds = torch.full_like(labels, -1)
+    start = 0
+    for label in labels.unique():
+        rows = torch.nonzero(labels == label).squeeze(1)
+        if len(rows) == 1:
+            continue
+        order = torch.randperm(len(rows), generator=generator)
+        folds[rows[order]] = (torch.arange(len(rows)) + start) % num_folds
+        start += len(rows)
+    return folds
+
+
+class ShuffledBatches:
+    """Every row once per epoch, in random order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> source = ShuffledBatches([torch.arange(10)], batch_size=4)
+    >>> [tuple(rows.shape) for rows in source.epoch(torch.Generator().manual_seed(0))]
+    [(1, 5), (1, 5)]
+    """
+
+    def __init__(
+        self, train: Sequence[Tensor], batch_size: int, max_steps: int | None = None
+    ) -> None:
+        self.train = train
+        self.rows = min(len(rows) for rows in train)
+        self.steps = max(1, round(self.rows / batch_size))
+        self.used = self.steps if max_steps is None else min(self.steps, max_steps)
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Index tensors ``(K, B)`` of one epoch."""
+        orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in self.train]
+        together = torch.stack([order[: self.rows] for order in orders])
+        yield from torch.tensor_split(together, self.steps, dim=1)[: self.used]
+
+
+class StratifiedBatches:
+    """Every class in every batch, as equally as the rarest allows; for use with a class prior.
+
+    Each class gives ``batch_size / C`` rows (all it has, if it has fewer; what it lacks the others give). Within
+    a class rows come in random order without repetition until all were used. With more classes than fit in a
+    batch, one row each of as many classes as fit, at random.
+
+    Examples
+    --------
+    >>> import torch
+    >>> labels = torch.tensor([0] * 90 + [1] * 10)
+    >>> source = StratifiedBatches([torch.arange(100)], labels, 2, batch_size=20)
+    >>> first = next(source.epoch(torch.Generator().manual_seed(0)))
+    >>> labels[first].sum().item()
+    10
+    """
+
+    def __init__(
+        self,
+        train: Sequence[Tensor],
+        labels: Tensor,
+        num_classes: int,
+        batch_size: int,
+        max_steps: int | None = None,
+    ) -> None:
+        rows = min(len(members) for members in train)
+        self.by_class = [[part[labels[part] == c] for c in range(num_classes)] for part in train]
+        available = [min(len(member[c]) for member in self.by_class) for c in range(num_classes)]
+        self.batch_size = min(batch_size, rows)
+        self.quotas = _equal_quotas(available, self.batch_size)
+        self.crowded = sum(count > 0 for count in available) > self.batch_size
+        self.steps = max(1, round(rows / batch_size))
+        self.used = self.steps if max_steps is None else min(self.steps, max_steps)
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Index tensors ``(K, B)`` of one epoch."""
+        members = [
+            torch.cat(
+                [
+                    _cycled(rows, quota * self.used, generator).view(self.used, quota)
+                    for rows, quota in zip(by_class, self.quotas, strict=True)
+                    if quota
+                ],
+                dim=1,
+            )
+            for by_class in self.by_class
+        ]
+        together = torch.stack(members, dim=1)
+        for rows in together:
+            if self.crowded:
+                chosen = torch.randperm(rows.shape[1], generator=generator)[: self.batch_size]
+                yield rows[:, chosen]
+            else:
+                yield rows
+
+
+def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:
+    """Rows per class: equal shares, capped by what there is, the rest handed to the larger classes."""
+    quotas = [0] * len(available)
+    left = batch_size
+    pending = sorted((c for c in range(len(available)) if available[c]), key=lambda c: available[c])
+    for position, c in enumerate(pending):
+        share = max(1, left // (len(pending) - position))
+        quotas[c] = min(available[c], share)
+        left -= quotas[c]
+    return quotas
+
+
+def _cycled(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """``count`` of the rows: whole random orders, one after the other."""
+    rounds = -(-count // len(rows))
+    orders = [torch.randperm(len(rows), generator=generator) for _ in range(rounds)]
+    return rows[torch.cat(orders)[:count]]

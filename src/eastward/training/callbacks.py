@@ -1,0 +1,142 @@
+"""Callbacks that decide how a stage goes: annealing, keeping the best, averaging weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward.annealing import PlateauCooling
+from eastward.training.loop import Callback, Run
+from eastward.training.stages import Stage
+
+__all__ = ["Anneal", "AverageWeights", "KeepBest"]
+
+
+class Anneal(Callback):
+    """Sets the temperature: a ladder with one value for each epoch, or cooling on plateaus.
+
+    On plateaus the watched value is the validation loss at the current temperature, as in the paper; when several
+    coolings in a row bring no new best, the stage is over.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.ladder = stage.temperatures
+        self.cooling = None if stage.cooling is None else PlateauCooling(**stage.cooling)
+
+    def epoch_start(self, run: Run) -> None:
+        """Assign the temperature of this epoch."""
+        if self.cooling is not None:
+            temperature = self.cooling.temperature
+        elif self.ladder is not None:
+            temperature = self.ladder[min(run.epoch, len(self.ladder) - 1)]
+        else:
+            return
+        run.objective.temperature = max(temperature, run.temperature_floor)
+
+    def epoch_end(self, run: Run) -> None:
+        """Let the plateau detector see the validation loss."""
+        if self.cooling is not None:
+            self.cooling.step(run.record["valid_loss"])
+            run.stop = run.stop or self.cooling.finished
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the plateau detector."""
+        return {} if self.cooling is None else self.cooling.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        if self.cooling is not None:
+            self.cooling.load_state_dict(state)
+
+
+class KeepBest(Callback):
+    """Remembers each member at its lowest validation loss, and puts it back at the end.
+
+    With ``patience`` a member is done when that many epochs brought nothing; the stage stops when all are. What a
+    member does after it is done no longer counts, so training K of them together is training each alone.
+    """
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience = patience
+        self.best: list[float] = []
+        self.waited: list[int] = []
+        self.states: list[dict[str, Tensor]] = []
+
+    def stage_start(self, run: Run) -> None:
+        """Nothing seen yet; the start itself is kept in case no epoch is finished."""
+        size = run.members.size
+        self.best, self.waited = [float("inf")] * size, [0] * size
+        self.states = [run.members.member_state(k) for k in range(size)]
+
+    def epoch_end(self, run: Run) -> None:
+        """Keep what improved; stop when nobody has patience left."""
+        losses = torch.zeros(0) if run.valid_losses is None else run.valid_losses
+        for k, loss in enumerate(losses.tolist()):
+            if self._done(k):
+                continue
+            if loss < self.best[k]:
+                self.best[k], self.waited[k] = loss, 0
+                self.states[k] = run.members.member_state(k)
+            else:
+                self.waited[k] += 1
+        run.stop = run.stop or all(self._done(k) for k in range(run.members.size))
+
+    def _done(self, k: int) -> bool:
+        return self.patience is not None and self.waited[k] >= self.patience
+
+    def stage_end(self, run: Run) -> None:
+        """Put the best of each member back."""
+        for k, state in enumerate(self.states):
+            run.members.load_member(k, state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Best values and weights."""
+        return {"best": self.best, "waited": self.waited, "states": self.states}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        self.best, self.waited, self.states = state["best"], state["waited"], state["states"]
+
+
+class AverageWeights(Callback):
+    """Ends a stage at the mean of the weights over its last epochs (stochastic weight averaging).
+
+    Integer buffers are taken as they are last; the running statistics of batch norm are averaged like weights,
+    which is exact for their means and close for their variances.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.first = round(stage.max_epochs * (1 - stage.average_last))
+        self.count = 0
+        self.means: list[dict[str, Tensor]] = []
+
+    def epoch_end(self, run: Run) -> None:
+        """Take this epoch's weights into the mean."""
+        if run.epoch <= self.first and run.epoch < run.stage.max_epochs:
+            return
+        states = [run.members.member_state(k) for k in range(run.members.size)]
+        self.count += 1
+        if not self.means:
+            self.means = states
+            return
+        for mean, state in zip(self.means, states, strict=True):
+            for name, value in state.items():
+                if value.is_floating_point():
+                    mean[name] += (value - mean[name]) / self.count
+                else:
+                    mean[name] = value
+
+    def stage_end(self, run: Run) -> None:
+        """Load the mean, if the stage came that far."""
+        for k, state in enumerate(self.means):
+            run.members.load_member(k, state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The mean so far."""
+        return {"count": self.count, "means": self.means}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        self.count, self.means = state["count"], state["means"]

@@ -1,0 +1,130 @@
+"""Checkpoints: everything needed to go on exactly where a killed run was.
+
+Written after an epoch under a temporary name and then renamed, so that the file under the final name is always
+whole. Loading executes nothing from the file (``weights_only``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.training.loop import Callback, Run
+
+__all__ = ["Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
+
+FORMAT = 1
+
+
+def write_atomically(path: Path, write: Any) -> None:
+    """Call ``write(temporary)`` and rename: the final name never holds half a file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(temporary)
+        with temporary.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A digest of tensors and settings; a checkpoint of other data or settings must not be resumed.
+
+    Examples
+    --------
+    >>> fingerprint("a") == fingerprint("a"), fingerprint("a") == fingerprint("b")
+    (True, False)
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, Tensor):
+            digest.update(str((tuple(part.shape), part.dtype)).encode())
+            digest.update(part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        else:
+            digest.update(repr(part).encode())
+    return digest.hexdigest()
+
+
+class Checkpoint(Callback):
+    """Saves the run after an epoch, at most every ``interval`` seconds, and a finished stage when asked to.
+
+    It must come last among the callbacks: it saves what the others decided.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        identity: str,
+        stage_index: int,
+        others: Sequence[Callback],
+        *,
+        held_out: dict[str, Any],
+        interval: float = 10.0,
+    ) -> None:
+        self.path, self.identity, self.stage_index = path, identity, stage_index
+        self.others, self.interval = others, interval
+        self.held_out = held_out
+        self.saved_at = float("-inf")
+
+    def epoch_end(self, run: Run) -> None:
+        """Save, if the last time was long enough ago."""
+        if time.monotonic() - self.saved_at >= self.interval:
+            self._save(run, finished=False)
+
+    def save_finished(self, run: Run, held_out: dict[str, Any]) -> None:
+        """Save the end of a stage, with the held-out logits of all stages so far."""
+        self._save(run, finished=True, held_out=held_out)
+
+    def _save(self, run: Run, *, finished: bool, held_out: dict[str, Any] | None = None) -> None:
+        if held_out is not None:
+            self.held_out = held_out
+        state = {
+            "format": FORMAT,
+            "identity": self.identity,
+            "stage": self.stage_index + finished,
+            "epoch": 0 if finished else run.epoch,
+            "stop": False if finished else run.stop,
+            "members": run.members.state_dict(),
+            "history": run.history,
+            "notes": run.notes,
+            "generator": run.generator.get_state(),
+            "random": torch.get_rng_state(),
+            "held_out": self.held_out,
+        }
+        if not finished:
+            state["optimizer"] = run.optimizer.state_dict()
+            state["temperature_floor"] = run.temperature_floor
+            state["blend"] = getattr(run.objective, "blend", 0.0)
+            state["callbacks"] = [callback.state_dict() for callback in self.others]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path, lambda temporary: torch.save(state, temporary))
+        self.saved_at = time.monotonic()
+
+
+def load_checkpoint(path: Path, identity: str) -> dict[str, Any] | None:
+    """The checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, weights_only=True)
+        kept = state["identity"], state["format"]
+    except Exception as error:
+        advice = "Delete the file to start anew."
+        message = (
+            f"checkpoint of fit must be a file that fit wrote; got {path.name} ({error}). {advice}"
+        )
+        raise ValueError(message) from error
+    if kept != (identity, FORMAT):
+        expected = "of the same data, parameters and version"
+        advice = "Choose another folder, or delete it to start anew."
+        _checks.fail("fit", "checkpoint", expected, f"{path.name} of another run", advice)
+    return state

@@ -1,0 +1,158 @@
+"""The collapse guard: a surrogate can drive a network into predicting too few classes.
+
+From scratch, or at a low temperature, the gradient of a rare class may vanish and the class is never predicted
+again. The guard looks every epoch, says in one sentence what it saw, and answers in three steps: warm up again,
+blend cross-entropy back in, and, if nothing helps, return the member to where the stage started.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward.training.loop import Callback, Run, validate
+from eastward.training.objectives import IGNORED, MetricObjective
+
+__all__ = ["CollapseGuard", "unpredicted"]
+
+logger = logging.getLogger("eastward")
+
+WARM_AGAIN = 0.2
+BLEND = 0.5
+ANSWER_AFTER, RESTORE_AFTER = 2, 8
+VANISHED = 1e-12
+
+
+def unpredicted(logits: Tensor, targets: Tensor, num_outputs: int, *, multilabel: bool) -> Tensor:
+    """Which classes occur in the targets and are never predicted, ``(C,)`` booleans.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
+    >>> unpredicted(logits, torch.tensor([0, 2]), 3, multilabel=False)
+    tensor([False, False,  True])
+    """
+    if multilabel:
+        return (targets == 1).any(0) & ~(logits > 0).any(0)
+    known = targets != IGNORED
+    present = torch.bincount(targets[known], minlength=num_outputs) > 0
+    predicted = torch.bincount(logits[known].argmax(-1), minlength=num_outputs) > 0
+    return present & ~predicted
+
+
+class CollapseGuard(Callback):
+    """Watches for dead classes, constant predictions and vanished gradients.
+
+    Parameters
+    ----------
+    answer : bool
+        Whether to act; otherwise the guard only warns (the papers' procedure is then left as it is).
+    """
+
+    def __init__(self, *, answer: bool) -> None:
+        self.answer = answer
+        self.reference: list[Tensor] = []
+        self.starts: list[dict[str, Tensor]] = []
+        self.streaks: list[int] = []
+        self.warned = False
+
+    def stage_start(self, run: Run) -> None:
+        """Remember where the stage starts and which classes it predicts there."""
+        validate(run)
+        self.reference = self._dead(run)
+        self.streaks = [0] * run.members.size
+        self.starts = [run.members.member_state(k) for k in range(run.members.size)]
+
+    def epoch_end(self, run: Run) -> None:
+        """Look at every member; answer for those that have been ill for long enough."""
+        for k, dead in enumerate(self._dead(run)):
+            complaint = self._complaint(run, k, dead)
+            self.streaks[k] = self.streaks[k] + 1 if complaint else 0
+            if complaint and self.streaks[k] == ANSWER_AFTER:
+                self._warm_again(run, complaint)
+            elif complaint and self.streaks[k] >= RESTORE_AFTER and self.answer:
+                self._restore(run, k, complaint)
+        if self.answer and isinstance(run.objective, MetricObjective) and not any(self.streaks):
+            run.objective.blend = run.temperature_floor = 0.0
+
+    def _dead(self, run: Run) -> list[Tensor]:
+        logits = torch.zeros(0) if run.valid_logits is None else run.valid_logits
+        return [
+            unpredicted(
+                member[: len(rows)],
+                run.rows.targets[rows],
+                run.rows.num_outputs,
+                multilabel=run.rows.multilabel,
+            )
+            for member, rows in zip(logits, run.rows.valid, strict=True)
+        ]
+
+    def _complaint(self, run: Run, k: int, dead: Tensor) -> str:
+        """One sentence on what is wrong with member ``k``, or an empty one."""
+        fresh = torch.nonzero(dead & ~self.reference[k]).flatten().tolist()
+        if _is_constant(run, k) and (fresh or not self.answer):
+            return "all predictions fall into one class"
+        if fresh and self.answer:
+            return f"classes {fresh[:5]} are no longer predicted"
+        if _gradient(run) < VANISHED:
+            return "the gradient has vanished"
+        return ""
+
+    def _warm_again(self, run: Run, complaint: str) -> None:
+        temperature = run.objective.temperature
+        if not self.answer:
+            if not self.warned:
+                self._say(
+                    run,
+                    f"{complaint} at temperature {temperature:.3g}; recipe='auto' starts from cross-entropy",
+                )
+            self.warned = True
+            return
+        run.temperature_floor = WARM_AGAIN
+        if isinstance(run.objective, MetricObjective):
+            run.objective.blend = BLEND
+        self._say(
+            run,
+            f"{complaint} at temperature {temperature:.3g}: warming up to {WARM_AGAIN} and "
+            f"blending {BLEND} of cross-entropy back in",
+        )
+
+    def _restore(self, run: Run, k: int, complaint: str) -> None:
+        run.members.load_member(k, self.starts[k])
+        self.streaks[k] = 0
+        run.stop = True
+        self._say(run, f"{complaint} still: member {k} goes back to the start and the stage ends")
+
+    def _say(self, run: Run, sentence: str) -> None:
+        note = f"stage {run.stage.name!r}, epoch {run.epoch}: {sentence}"
+        run.notes.append(note)
+        logger.warning(note)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Start, reference and streaks."""
+        names = ("reference", "starts", "streaks", "warned")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _is_constant(run: Run, k: int) -> bool:
+    """Whether a member predicts one class although its held-out rows have more."""
+    if run.rows.multilabel or run.valid_logits is None:
+        return False
+    rows = run.rows.valid[k]
+    predicted = run.valid_logits[k, : len(rows)].argmax(-1)
+    return len(predicted.unique()) == 1 and len(run.rows.targets[rows].unique()) > 1
+
+
+def _gradient(run: Run) -> float:
+    """Norm of the gradient of the last batch."""
+    grads = [p.grad for p in run.members.parameters() if p.grad is not None]
+    return float(sum(g.detach().square().sum() for g in grads)) ** 0.5 if grads else 1.0

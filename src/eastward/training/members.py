@@ -1,0 +1,191 @@
+"""Networks that train side by side.
+
+The trainer speaks of K *members*: nets of equal shape, each with its own rows. The default network holds all K
+in one batched graph, so that five cost little more dispatch than one; a user's module is one member.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from eastward import _checks
+
+__all__ = ["Members", "SoloMember", "StackedMLP", "plain_mlp"]
+
+
+class ByteDropout(nn.Module):
+    """Dropout whose mask comes from random bytes: eight units for one random number.
+
+    Drawing a number for each unit takes a quarter of the training time of a small network on a CPU. The rate is
+    rounded to a multiple of 1/256, which 0.25 and 0.5 are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = ByteDropout(0.5)
+    >>> set(layer(torch.ones(4, 64)).unique().tolist()) == {0.0, 2.0}
+    True
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.dropped = round(rate * 256)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Drop units in training mode, and scale the rest up."""
+        if not self.training or self.dropped == 0:
+            return hidden
+        words = torch.empty(-(-hidden.numel() // 8), dtype=torch.int64, device=hidden.device)
+        random_bytes = words.random_(-(2**63), None).view(torch.uint8)[: hidden.numel()]
+        kept = (random_bytes >= self.dropped).view(hidden.shape)
+        return hidden * kept.to(hidden.dtype).mul_(256 / (256 - self.dropped))
+
+
+class StackedMLP(nn.Module):
+    """K multilayer perceptrons with ReLU and dropout, as batched matrix products.
+
+    Parameters
+    ----------
+    size : int
+        K.
+    widths : sequence of int
+        Inputs, hidden layers, outputs.
+    dropout : float, default=0.25
+        After each hidden layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> StackedMLP(5, [30, 64, 3])(torch.zeros(5, 8, 30)).shape
+    torch.Size([5, 8, 3])
+    """
+
+    def __init__(self, size: int, widths: Sequence[int], dropout: float = 0.25) -> None:
+        super().__init__()
+        self.size, self.dropout = size, ByteDropout(dropout)
+        pairs = list(pairwise(widths))
+        self.weights = nn.ParameterList(torch.empty(size, a, b) for a, b in pairs)
+        self.biases = nn.ParameterList(torch.empty(size, 1, b) for _, b in pairs)
+        for (fan_in, _), weight, bias in zip(pairs, self.weights, self.biases, strict=True):
+            bound = 1 / math.sqrt(max(fan_in, 1))  # what nn.Linear does
+            nn.init.uniform_(weight, -bound, bound)
+            nn.init.uniform_(bias, -bound, bound)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of ``(B, F)`` shared by all members."""
+        hidden = inputs if inputs.dim() == 3 else inputs.expand(self.size, *inputs.shape)
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = torch.baddbmm(bias, hidden, weight)
+            if layer < last:
+                hidden = self.dropout(torch.relu_(hidden))
+        return hidden
+
+    def member_state(self, index: int) -> dict[str, Tensor]:
+        """A copy of the parameters of one member."""
+        return {name: value.detach()[index].clone() for name, value in self.state_dict().items()}
+
+    def load_member(self, index: int, state: dict[str, Tensor]) -> None:
+        """Put such a copy back."""
+        own = self.state_dict()
+        with torch.no_grad():
+            for name, value in state.items():
+                own[name][index].copy_(value)
+
+    def add_to_output_bias(self, offsets: Tensor) -> bool:
+        """Add ``(C,)`` to the last bias of every member."""
+        with torch.no_grad():
+            self.biases[-1].add_(offsets.to(self.biases[-1]))
+        return True
+
+    def member(self, index: int) -> nn.Sequential:
+        """One member as an ordinary network."""
+        widths = [self.weights[0].shape[1], *(weight.shape[2] for weight in self.weights)]
+        network = plain_mlp(widths, self.dropout.rate)
+        linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+        with torch.no_grad():
+            for layer, weight, bias in zip(linear, self.weights, self.biases, strict=True):
+                layer.weight.copy_(weight[index].T)
+                layer.bias.copy_(bias[index, 0])
+        return network.eval()
+
+
+def plain_mlp(widths: Sequence[int], dropout: float = 0.25) -> nn.Sequential:
+    """The papers' network for tables: linear layers with ReLU and dropout between them.
+
+    Examples
+    --------
+    >>> len(plain_mlp([30, 512, 256, 128, 3]))
+    10
+    """
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(widths[:-1]):
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU(), ByteDropout(dropout)]
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
+
+
+class SoloMember(nn.Module):
+    """A user's module as the only member; inputs of any rank, or a dictionary of tensors.
+
+    Parameters
+    ----------
+    module : Module
+        Maps a batch of inputs to ``(B, C)`` logits; for two classes also to one logit, ``(B,)`` or ``(B, 1)``.
+    num_outputs : int
+        C, which the output is checked against.
+
+    Examples
+    --------
+    >>> import torch
+    >>> SoloMember(torch.nn.Linear(4, 1), 2)(torch.zeros(8, 4)).shape
+    torch.Size([1, 8, 2])
+    """
+
+    def __init__(self, module: nn.Module, num_outputs: int, *, multilabel: bool = False) -> None:
+        super().__init__()
+        self.size, self.module = 1, module
+        self.num_outputs, self.multilabel = num_outputs, multilabel
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Logits ``(1, B, C)``."""
+        output: Tensor = self.module(inputs)
+        if self.num_outputs == 2 and not self.multilabel and output.numel() == len(output):
+            # softmax(0, z) is sigmoid(z): one positive-class logit becomes two columns.
+            positive = output.reshape(-1, 1)
+            output = torch.cat([torch.zeros_like(positive), positive], dim=1)
+        if output.dim() != 2 or output.shape[1] != self.num_outputs:
+            expected = f"a network with {self.num_outputs} outputs, one logit per class"
+            advice = "Let its last layer have that width."
+            _checks.fail("EASTClassifier", "module", expected, _checks.describe(output), advice)
+        return output.unsqueeze(0)
+
+    def member_state(self, index: int) -> dict[str, Tensor]:  # noqa: ARG002 - there is only one
+        """A copy of the module's parameters and buffers."""
+        return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+
+    def load_member(self, index: int, state: dict[str, Tensor]) -> None:  # noqa: ARG002
+        """Put such a copy back."""
+        self.module.load_state_dict(state)
+
+    def add_to_output_bias(self, offsets: Tensor) -> bool:
+        """Add to the bias of the last layer that has one; False if it is not as long as the offsets."""
+        for layer in reversed(list(self.module.modules())):
+            bias = getattr(layer, "bias", None)
+            if isinstance(bias, Tensor):
+                if bias.shape != offsets.shape:
+                    return False
+                with torch.no_grad():
+                    bias.add_(offsets.to(bias))
+                return True
+        return False
+
+
+Members: TypeAlias = StackedMLP | SoloMember
+"""K networks: ``(K, B, ...)`` inputs to ``(K, B, C)`` logits."""

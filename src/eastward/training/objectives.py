@@ -1,0 +1,135 @@
+"""What a stage minimises: one loss for each member.
+
+An objective maps logits ``(K, B, C)``, targets ``(K, B)`` and weights to K losses. Members share no parameter, so the
+gradient of their sum is the gradient of each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from eastward.losses import metric_loss
+from eastward.metrics import Metric
+
+__all__ = ["IGNORED", "CrossEntropyObjective", "MetricObjective"]
+
+IGNORED = -100
+
+
+class CrossEntropyObjective:
+    """Weighted mean cross-entropy of each member (binary cross-entropy for independent labels).
+
+    Examples
+    --------
+    >>> import torch
+    >>> objective = CrossEntropyObjective()
+    >>> objective(torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=torch.long), None)
+    tensor([1.0986, 1.0986])
+    """
+
+    def __init__(self, *, multilabel: bool = False) -> None:
+        self.multilabel = multilabel
+        self.temperature: float | None = None
+
+    def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Losses ``(K,)``."""
+        members, size = targets.shape[:2]
+        if self.multilabel:
+            known = targets != IGNORED
+            each = functional.binary_cross_entropy_with_logits(
+                logits.float(), targets.clamp_min(0).to(logits.dtype).float(), reduction="none"
+            )
+            each = (each * known).mean(-1)
+            known = known.all(-1)
+        else:
+            each = functional.cross_entropy(
+                logits.float().flatten(0, 1),
+                targets.flatten(),
+                reduction="none",
+                ignore_index=IGNORED,
+            ).view(members, size)
+            known = targets != IGNORED
+        mass = known.to(each.dtype) if weights is None else weights * known
+        return (each * mass).sum(1) / mass.sum(1).clamp_min(torch.finfo(each.dtype).tiny)
+
+
+class MetricObjective:
+    """One minus the soft metric of each member, with an optional share of cross-entropy.
+
+    Parameters
+    ----------
+    metric : Metric
+        What is to be maximised.
+    prior : Tensor, optional
+        Class distribution that stratified batches are corrected to.
+    threshold : "top2", float or sequence of float, default="top2"
+        As in :func:`~eastward.metric_loss`.
+    step : str or callable, default="linear"
+        As in :func:`~eastward.metric_loss`.
+    multilabel : bool, default=False
+        Independent labels.
+
+    Attributes
+    ----------
+    temperature : float
+        Set by whoever anneals.
+    blend : float
+        Weight of cross-entropy in the sum, 0 unless a collapse is being answered.
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        *,
+        prior: Tensor | None = None,
+        threshold: Any = "top2",
+        step: Any = "linear",
+        multilabel: bool = False,
+    ) -> None:
+        self.metric, self.prior = metric, prior
+        self.options = {"threshold": threshold, "step": step, "multilabel": multilabel}
+        self.temperature: float = 0.2
+        self.blend = 0.0
+        self._vectorised = True
+        self._cross_entropy = CrossEntropyObjective(multilabel=multilabel)
+
+    def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """Losses ``(K,)``."""
+        losses = self._losses(logits, targets, weights)
+        if self.blend:
+            losses = losses + self.blend * self._cross_entropy(logits, targets, weights)
+        return losses
+
+    def _losses(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        if len(logits) > 1 and self._vectorised:
+            try:
+                return self._all_at_once(logits, targets, weights)
+            except RuntimeError:
+                # A user's metric may do what vmap cannot vectorise; then members go one by one, for good.
+                self._vectorised = False
+        rows = [None] * len(logits) if weights is None else list(weights)
+        return torch.stack(
+            [self._one(*member) for member in zip(logits, targets, rows, strict=True)]
+        )
+
+    def _all_at_once(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return torch.func.vmap(lambda z, y: self._one(z, y, None))(logits, targets)
+        return torch.func.vmap(self._one)(logits, targets, weights)
+
+    def _one(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        return metric_loss(
+            logits,
+            targets,
+            self.metric,
+            temperature=self.temperature,
+            prior=self.prior,
+            sample_weight=weights,
+            ignore_index=IGNORED,
+            check_inputs=False,
+            **self.options,
+        )

@@ -1,0 +1,202 @@
+"""Stages one after the other: what each starts from, what it brought, and how a killed run goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from eastward.decisions import bagged_offsets, multilabel_thresholds
+from eastward.metrics import Metric
+from eastward.training.batches import Rows
+from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
+from eastward.training.checkpoint import Checkpoint, load_checkpoint
+from eastward.training.collapse import CollapseGuard
+from eastward.training.loop import Callback, Run, held_out_logits, new_run, run_stage
+from eastward.training.members import Members
+from eastward.training.objectives import MetricObjective
+from eastward.training.progress import progress_callbacks
+from eastward.training.stages import Stage
+
+__all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
+
+logger = logging.getLogger("eastward")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Logits of rows by members that did not train on them."""
+
+    rows: Tensor
+    logits: Tensor
+    folds: Tensor
+
+
+@dataclass
+class TrainingResult:
+    """What training left behind: numbers of each epoch, sentences, and held-out logits after each stage."""
+
+    history: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    held_out: dict[str, HeldOut] = field(default_factory=dict)
+    interrupted: bool = False
+
+
+def train_members(
+    members: Members,
+    rows: Rows,
+    stages: Sequence[Stage],
+    *,
+    metric: Metric,
+    fabric: Fabric,
+    generator: torch.Generator,
+    checkpoint: Path | None = None,
+    identity: str = "",
+    checkpoint_interval: float = 10.0,
+    verbose: int = 0,
+    callbacks: Sequence[Callback] = (),
+) -> TrainingResult:
+    """Run the stages over the members.
+
+    Parameters
+    ----------
+    members : Members
+        Networks, changed in place.
+    rows : Rows
+        Data, with the rows that each member trains on and is judged by.
+    stages : sequence of Stage
+        In order.
+    metric : Metric
+        Scores every epoch, and is the objective of metric stages.
+    fabric : Fabric
+        Device and precision.
+    generator : torch.Generator
+        Order of batches.
+    checkpoint : Path, optional
+        Where to save; an unfinished run there is continued.
+    identity : str
+        Fingerprint of data and settings.
+    checkpoint_interval : float
+        Seconds between two saves at least.
+    verbose : int
+        0 is silent.
+    callbacks : sequence of Callback
+        A user's own; called after the built-in ones.
+
+    Returns
+    -------
+    TrainingResult
+    """
+    result = TrainingResult()
+    saved = None if checkpoint is None else load_checkpoint(checkpoint, identity)
+    if saved is not None:
+        _restore_members(members, generator, result, saved)
+    first = 0 if saved is None else saved["stage"]
+    for index, stage in enumerate(stages[first:], start=first):
+        run = new_run(stage, members, rows, metric, fabric, generator)
+        run.history, run.notes = result.history, result.notes
+        own = stage_callbacks(stage, verbose, callbacks)
+        saver = None
+        if checkpoint is not None:
+            kept = _as_tuples(result)
+            saver = Checkpoint(
+                checkpoint, identity, index, own, held_out=kept, interval=checkpoint_interval
+            )
+        resumed = saved is not None and index == first and saved["epoch"] > 0
+        if resumed and saved is not None:
+            _restore_run(run, own, saved)
+        elif stage.from_decision:
+            start_at_decision(run)
+        run_stage(run, own if saver is None else [*own, saver], resumed=resumed)
+        result.held_out[stage.name] = HeldOut(*held_out_logits(run))
+        if run.interrupted:
+            _say_interrupted(run, result)
+            break
+        if saver is not None:
+            saver.save_finished(run, _as_tuples(result))
+    return result
+
+
+def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) -> list[Callback]:
+    """The callbacks a stage asks for; annealing first, people last."""
+    chosen: list[Callback] = [Anneal(stage)]
+    if stage.guard != "off":
+        chosen.append(CollapseGuard(answer=stage.guard == "answer"))
+    chosen.append(AverageWeights(stage) if stage.average_last else KeepBest(stage.patience))
+    return [*chosen, *extra, *progress_callbacks(verbose)]
+
+
+def start_at_decision(run: Run) -> None:
+    """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision."""
+    held = HeldOut(*held_out_logits(run))
+    offsets = tune_decision(held, run.rows, run.metric)
+    if not run.members.add_to_output_bias(offsets):
+        note = "the module has no output bias of that length: the aligned stage starts at arg max"
+        run.notes.append(note)
+        logger.info(note)
+
+
+def tune_decision(
+    held: HeldOut,
+    rows: Rows,
+    metric: Metric,
+    *,
+    n_bags: int = 15,
+    random_state: int = 0,
+    chosen: Tensor | None = None,
+) -> Tensor:
+    """Bagged offsets on held-out logits (of the rows ``chosen`` only, if given)."""
+    pick: Callable[[Tensor], Tensor] = (lambda t: t) if chosen is None else (lambda t: t[chosen])
+    targets = rows.targets[pick(held.rows)]
+    weights = None if rows.weights is None else rows.weights[pick(held.rows)]
+    logits = pick(held.logits).double()
+    if rows.multilabel:
+        return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
+    scores = torch.log_softmax(logits, dim=1)
+    offsets = bagged_offsets(
+        scores, targets, metric, n_bags=n_bags, sample_weight=weights, random_state=random_state
+    )
+    return offsets.float()
+
+
+def _as_tuples(result: TrainingResult) -> dict[str, Any]:
+    return {name: (held.rows, held.logits, held.folds) for name, held in result.held_out.items()}
+
+
+def _say_interrupted(run: Run, result: TrainingResult) -> None:
+    note = (
+        f"stopped by hand in stage {run.stage.name!r}, epoch {run.epoch}; "
+        "the best weights so far are kept"
+    )
+    result.interrupted = True
+    result.notes.append(note)
+    logger.warning(note)
+
+
+def _restore_members(
+    members: Members, generator: torch.Generator, result: TrainingResult, saved: dict[str, Any]
+) -> None:
+    """Put weights, random states and what was learnt so far back."""
+    members.load_state_dict(saved["members"])
+    generator.set_state(saved["generator"])
+    torch.set_rng_state(saved["random"])
+    result.history, result.notes = saved["history"], saved["notes"]
+    result.held_out = {name: HeldOut(*parts) for name, parts in saved["held_out"].items()}
+    logger.info("continuing from stage %d, epoch %d", saved["stage"] + 1, saved["epoch"])
+
+
+def _restore_run(run: Run, callbacks: Sequence[Callback], saved: dict[str, Any]) -> None:
+    """Put the state of a stage in progress back into a run that was just made."""
+    run.epoch, run.stop = saved["epoch"], saved["stop"]
+    run.optimizer.load_state_dict(saved["optimizer"])
+    run.temperature_floor = saved["temperature_floor"]
+    if isinstance(run.objective, MetricObjective):
+        run.objective.blend = saved["blend"]
+    for callback, state in zip(callbacks, saved["callbacks"], strict=True):
+        callback.load_state_dict(state)

@@ -1,0 +1,174 @@
+"""What is trained, in which order: stages, and the recipes made of them.
+
+A recipe is a list of stages over the same loop, so that methods compared with each other differ in what they
+minimise and in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from eastward import _checks
+
+__all__ = ["RECIPES", "Stage", "recipe_stages"]
+
+Objective: TypeAlias = Literal["cross_entropy", "metric"]
+
+# Temperatures of the aligned stage, one per epoch; fixed, because selection on small validation sets is noise.
+LADDER = (0.2,) * 10 + (0.14,) * 6 + (0.1,) * 6 + (0.07,) * 6 + (0.05,) * 6
+BTG_THRESHOLDS = tuple(k / 10 for k in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stretch of training with one objective.
+
+    Attributes
+    ----------
+    name : str
+        For reports.
+    objective : {"cross_entropy", "metric"}
+        What is minimised.
+    max_epochs : int
+        Upper limit.
+    learning_rate, weight_decay : float
+        Of AdamW.
+    batch_size : int
+        Rows in a batch.
+    stratified : bool
+        Every class in every batch, corrected by the class prior.
+    temperatures : tuple of float, optional
+        One for each epoch; the last one goes on.
+    cooling : mapping, optional
+        Arguments of :class:`~eastward.annealing.PlateauCooling` instead.
+    threshold : "top2", float or tuple
+        Of the memberships.
+    patience : int, optional
+        Epochs without a better validation loss before a member stops.
+    average_last : float
+        Share of the last epochs whose weights are averaged, 0 for keeping the best instead.
+    from_decision : bool
+        Start at the tuned decision: offsets are folded into the last bias first.
+    guard : {"answer", "warn", "off"}
+        What happens when predictions collapse.
+    max_steps : int, optional
+        Upper limit of optimiser steps in an epoch.
+    """
+
+    name: str
+    objective: Objective
+    max_epochs: int
+    learning_rate: float
+    batch_size: int
+    weight_decay: float = 1e-4
+    stratified: bool = False
+    temperatures: tuple[float, ...] | None = None
+    cooling: Mapping[str, Any] | None = None
+    threshold: Any = "top2"
+    patience: int | None = None
+    average_last: float = 0.0
+    from_decision: bool = False
+    guard: Literal["answer", "warn", "off"] = "off"
+    max_steps: int | None = None
+
+
+def _cross_entropy(options: Mapping[str, Any]) -> list[Stage]:
+    return [
+        Stage(
+            "cross-entropy",
+            "cross_entropy",
+            max_epochs=options["max_epochs"],
+            learning_rate=options["learning_rate"],
+            batch_size=options["batch_size"],
+            patience=options["patience"],
+        )
+    ]
+
+
+def _auto(options: Mapping[str, Any]) -> list[Stage]:
+    stages = _cross_entropy(options)
+    if options["aligned"]:
+        stages.append(
+            Stage(
+                "aligned",
+                "metric",
+                max_epochs=min(len(LADDER), options["max_epochs"]),
+                learning_rate=options["learning_rate"] / 5,
+                batch_size=max(256, options["batch_size"]),
+                stratified=True,
+                temperatures=LADDER,
+                average_last=1 / 3,
+                from_decision=True,
+                guard="answer",
+                max_steps=250,
+            )
+        )
+    return stages
+
+
+def _paper(options: Mapping[str, Any]) -> list[Stage]:
+    cooling = {
+        "start": options["temperature"],
+        "rate": options["cooling_rate"],
+        "patience": options["patience"],
+        "max_cold_steps": options["max_cold_steps"],
+    }
+    return [
+        Stage(
+            "EAST",
+            "metric",
+            max_epochs=options["max_epochs"],
+            learning_rate=options["learning_rate"],
+            batch_size=options["batch_size"],
+            cooling=MappingProxyType(cooling),
+            guard="warn",
+        )
+    ]
+
+
+def _btg(options: Mapping[str, Any]) -> list[Stage]:
+    (stage,) = _cross_entropy(options)
+    fixed = (options["temperature"],)
+    return [
+        replace(
+            stage,
+            name="BtG",
+            objective="metric",
+            temperatures=fixed,
+            threshold=BTG_THRESHOLDS,
+            guard="warn",
+        )
+    ]
+
+
+RECIPES = MappingProxyType(
+    {"auto": _auto, "paper": _paper, "btg": _btg, "cross_entropy": _cross_entropy}
+)
+
+
+def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
+    """The stages of a recipe.
+
+    Parameters
+    ----------
+    recipe : {"auto", "paper", "btg", "cross_entropy"}
+        ``auto``: cross-entropy, then the metric started at the tuned decision. ``paper``: EAST from scratch,
+        cooled on plateaus. ``btg``: Bridging the Gap, fixed temperature and a threshold grid.
+    **options
+        ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``.
+
+    Returns
+    -------
+    list of Stage
+
+    Examples
+    --------
+    >>> options = dict(max_epochs=50, learning_rate=1e-3, batch_size=128, patience=15, aligned=True)
+    >>> [stage.name for stage in recipe_stages("auto", **options)]
+    ['cross-entropy', 'aligned']
+    """
+    _checks.one_of("EASTClassifier", "recipe", recipe, tuple(RECIPES))
+    return RECIPES[recipe](options)
