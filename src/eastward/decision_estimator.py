@@ -19,21 +19,9 @@ from sklearn.utils.validation import (
 )
 
 from eastward import _checks
-from eastward.decisions import (
-    ABSTAIN,
-    DecisionGain,
-    cheapest,
-    decide,
-    decision_gain,
-    offset_evidence,
-    stratified_folds,
-)
-from eastward.decisions.costs import (
-    abstention_label,
-    cost_gain,
-    costs_of,
-    labels_or_abstention,
-)
+from eastward.decisions import cheapest, stratified_folds
+from eastward.decisions._merit import Merit
+from eastward.decisions.costs import abstention_label, costs_of, labels_or_abstention
 from eastward.decisions.cross_fitting import (
     Array,
     check_two_classes,
@@ -46,8 +34,9 @@ from eastward.decisions.cross_fitting import (
     response_method,
 )
 from eastward.decisions.guard import caution
-from eastward.decisions.report import cost_report, offset_report, report_text
-from eastward.metrics import Metric, as_metric, get
+from eastward.decisions.report import report_text
+from eastward.decisions.tuning import TunedDecision, cost_decision, offset_decision
+from eastward.metrics import Metric
 
 __all__ = ["TunedDecisionClassifierCV"]
 
@@ -138,10 +127,10 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     --------
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
-    >>> X, y = make_classification(2000, weights=[0.9], class_sep=0.5, random_state=0)
+    >>> X, y = make_classification(1000, weights=[0.9], flip_y=0.1, class_sep=0.7, random_state=0)
     >>> model = TunedDecisionClassifierCV(LogisticRegression(), "f1", random_state=0).fit(X, y)
     >>> print(f"{model.baseline_score_:.2f} to {model.tuned_score_:.2f}")
-    0.00 to 0.00
+    0.54 to 0.58
     """
 
     def __init__(
@@ -198,14 +187,14 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         y = class_labels(_FIT, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         check_two_classes(_FIT, y, weight)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._check_options(self._num_classes(y))
         params = estimator_params(self, sample_weight, fit_params)
-        scores, folds = self._cross_fit(X, y, params, seed)
-        codes = label_codes(_FIT, self.classes_, y)
-        if self.cost is None:
-            self._tune(scores, codes, folds, weight, seed)
-        else:
-            self._weigh_costs(scores, codes, weight, seed)
+        scores, folds = self._cross_fit(X, y, params)
+        decision = self._tuned_decision(scores, label_codes(_FIT, self.classes_, y), folds, weight)
+        gain, self.report_ = decision.gain, decision.report
+        self.offsets_, self.offsets_by_fold_ = decision.offsets, decision.by_fold
+        self.baseline_score_, self.tuned_score_ = gain.before, gain.after
+        self.gain_, self.gain_interval_ = gain.gain, (gain.low, gain.high)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -226,8 +215,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """
         decisions = self._decisions(self._scores(X))
         if self.abstain_cost is None:
-            labels: Array = self.classes_[decisions]
-            return labels
+            return np.asarray(self.classes_[decisions])
         return labels_or_abstention(_FIT, self.classes_, decisions, self.abstain_label)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -261,8 +249,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             As ``estimator_.predict_proba`` gives them.
         """
         check_is_fitted(self)
-        probabilities: Array = self.estimator_.predict_proba(X)
-        return probabilities
+        return np.asarray(self.estimator_.predict_proba(X))
 
     def decision_function(self, X: Any) -> Array:
         """Shifted scores, ``log p + b``; for two classes their difference, positive for ``classes_[1]``.
@@ -278,7 +265,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             The larger, the rather.
         """
         shifted = self._scores(X) + self.offsets_
-        return shifted[:, 1] - shifted[:, 0] if len(self.classes_) == 2 else shifted
+        return np.asarray(shifted[:, 1] - shifted[:, 0] if len(self.classes_) == 2 else shifted)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The target metric of the decisions; negated if lower is better, so that more is always better.
@@ -302,12 +289,11 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         codes = label_codes("TunedDecisionClassifierCV.score", self.classes_, y)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         if self.cost is not None:
-            return -float(np.average(self._costs_of(codes, decisions), weights=weight))
-        table = np.zeros((len(self.classes_),) * 2)
-        np.add.at(table, (codes, decisions), weight)
-        metric = as_metric(self.metric)
-        value = float(metric(torch.from_numpy(table)))
-        return value if metric.higher_is_better else -value
+            costs = costs_of(codes, decisions, self.cost, self.abstain_cost)
+            return -float(np.average(costs, weights=weight))
+        merit = Merit(self.metric, len(self.classes_))
+        pair = torch.from_numpy(codes), torch.from_numpy(decisions)
+        return float(merit(merit.table(*pair, torch.as_tensor(weight).double())[None]))
 
     def summary(self) -> str:
         """The report in words: what was changed, what it brings, and the offset of each class.
@@ -339,71 +325,61 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
-    def _cross_fit(self, X: Any, y: Array, params: Any, seed: int) -> tuple[Array, Array]:
+    def _cross_fit(self, X: Any, y: Array, params: Any) -> tuple[Array, Array]:
         """Fit the estimator, unless it is fitted already, and predict each sample without it."""
-        prefit = isinstance(self.cv, str) and self.cv == "prefit"
-        if not prefit and not isinstance(self.estimator, FrozenEstimator):
+        if not self._is_fitted_already():
             splits = partition(self.cv, X, y)
             scores = cross_fitted_scores(self.estimator, X, y, splits, params, self.n_jobs)
             self.estimator_ = clone(self.estimator).fit(X, y, **params)
             self.classes_ = self.estimator_.classes_
             return scores
-        check_is_fitted(self.estimator)
-        self.estimator_ = self.estimator
-        self.classes_ = self.estimator_.classes_
+        self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
         codes = torch.from_numpy(label_codes(_FIT, self.classes_, y))
-        self.offsets_ = np.zeros(len(self.classes_))
-        return self._scores(X), stratified_folds(codes, 5, seed).numpy()
+        return self._scores(X), stratified_folds(codes, 5, seed=0).numpy()
 
-    def _tune(
-        self, scores: Array, codes: Array, folds: Array, weight: Array | None, seed: int
-    ) -> None:
-        guard, factors = caution(_FIT, self.guard, self.shrinkage, len(self.classes_))
-        evidence = offset_evidence(
+    def _is_fitted_already(self) -> bool:
+        prefit = isinstance(self.cv, str) and self.cv == "prefit"
+        return prefit or isinstance(self.estimator, FrozenEstimator)
+
+    def _num_classes(self, y: Array) -> int:
+        if not self._is_fitted_already():
+            return len(np.unique(y))
+        check_is_fitted(self.estimator)
+        return len(self.estimator.classes_)
+
+    def _check_options(self, num_classes: int) -> None:
+        """Find what is wrong with the parameters before anything expensive begins."""
+        caution(_FIT, self.guard, self.shrinkage, num_classes)
+        if self.cost is not None:
+            _checks.cost(_FIT, self.cost, num_classes)
+        elif self.abstain_cost is None:
+            Merit(self.metric, num_classes)
+        else:
+            advice = "For example cost=1 - np.eye(n_classes)."
+            _checks.fail(_FIT, "abstain_cost", "None without cost", self.abstain_cost, advice)
+
+    def _tuned_decision(
+        self, scores: Array, codes: Array, folds: Array, weight: Array | None
+    ) -> TunedDecision:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.cost is not None:
+            abstention_label(_FIT, self.classes_, self.abstain_label)
+            costs = self.cost, self.abstain_cost
+            return cost_decision(scores, codes, *costs, sample_weight=weight, random_state=seed)
+        return offset_decision(
             scores,
             codes,
+            folds,
             self.metric,
-            folds=folds,
-            factors=factors,
-            guard=guard,
-            n_bags=self.n_bags,
+            self.classes_.tolist(),
+            guard=self.guard,
+            shrinkage=self.shrinkage,
             sample_weight=weight,
             random_state=seed,
+            n_bags=self.n_bags,
             max_offset=self.max_offset,
             method=self.method,
         )
-        gain = decision_gain(
-            decide(scores),
-            decide(torch.from_numpy(scores) + evidence.shifts()),
-            codes,
-            self.metric,
-            num_classes=len(self.classes_),
-            sample_weight=weight,
-            random_state=seed,
-        )
-        self.offsets_ = evidence.offsets.numpy()
-        self.offsets_by_fold_ = (evidence.factor * evidence.by_fold).numpy()
-        counts = np.bincount(codes, minlength=len(self.classes_)).tolist()
-        labels = self.classes_.tolist()
-        self.report_ = offset_report(
-            evidence, gain, as_metric(self.metric), labels, counts, guard=guard
-        )
-        self._keep_gain(gain)
-
-    def _weigh_costs(self, scores: Array, codes: Array, weight: Array | None, seed: int) -> None:
-        size = len(self.classes_)
-        _checks.cost(_FIT, self.cost, size)
-        abstention_label(_FIT, self.classes_, self.abstain_label)
-        self.offsets_, self.offsets_by_fold_ = np.zeros(size), np.zeros((1, size))
-        plain, chosen = scores.argmax(1), self._decisions(scores)
-        gain = cost_gain(self._costs_of(codes, plain), self._costs_of(codes, chosen), weight, seed)
-        metric = get("expected_cost", cost=self.cost)
-        self.report_ = cost_report(gain, metric, float((chosen == ABSTAIN).mean()))
-        self._keep_gain(gain)
-
-    def _keep_gain(self, gain: DecisionGain) -> None:
-        self.baseline_score_, self.tuned_score_ = gain.before, gain.after
-        self.gain_, self.gain_interval_ = gain.gain, (gain.low, gain.high)
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -417,10 +393,5 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Class codes, or -1 where nothing is decided."""
         probabilities = self._shifted_probabilities(scores)
         if self.cost is None:
-            most_likely: Array = probabilities.argmax(1)
-            return most_likely
-        decisions: Array = cheapest(probabilities, self.cost, self.abstain_cost).numpy()
-        return decisions
-
-    def _costs_of(self, codes: Array, decisions: Array) -> Array:
-        return costs_of(codes, decisions, self.cost, self.abstain_cost)
+            return np.asarray(probabilities.argmax(1))
+        return np.asarray(cheapest(probabilities, self.cost, self.abstain_cost))

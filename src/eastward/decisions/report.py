@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from eastward.decisions.gain import DecisionGain
 from eastward.decisions.guard import OffsetEvidence
 from eastward.metrics import Metric
 
 
 def offset_report(
-    evidence: OffsetEvidence,
-    gain: DecisionGain,
-    metric: Metric,
-    labels: Sequence[Any],
-    counts: Sequence[int],
-    *,
-    guard: str,
+    evidence: OffsetEvidence, labels: Sequence[Any], codes: Any, guard: str
 ) -> dict[str, Any]:
-    """The report of tuned offsets."""
+    """What is known of tuned offsets, class by class."""
+    counts = torch.bincount(torch.as_tensor(codes), minlength=len(labels)).tolist()
     spread = (evidence.factor * evidence.by_fold).std(0).tolist()
     rows = zip(labels, counts, evidence.offsets.tolist(), spread, strict=True)
     keys = ("label", "samples", "offset", "spread")
-    report = {
+    return {
         "decision": "offsets",
-        **_gain_report(gain, metric),
         "guard": guard,
         "factor": evidence.factor,
         "folds": len(evidence.by_fold),
@@ -33,14 +29,20 @@ def offset_report(
         "standard_errors_by_factor": dict(evidence.standard_errors),
         "classes": [dict(zip(keys, row, strict=True)) for row in rows],
     }
-    return report | {"words": _offset_words(report)}
 
 
-def cost_report(gain: DecisionGain, metric: Metric, abstained: float) -> dict[str, Any]:
-    """The report of the cheapest decision; ``abstained`` is the share of samples without one."""
-    report = {"decision": "cost", **_gain_report(gain, metric), "abstained": abstained}
-    words = f"Cheapest decisions change {_change(report)}"
-    return report | {"words": f"{words}; {abstained:.1%} of the samples are not decided."}
+def complete_report(report: dict[str, Any], gain: DecisionGain, metric: Metric) -> dict[str, Any]:
+    """The report with values of the metric and a sentence in words."""
+    full = {
+        **report,
+        "metric": metric.name,
+        "higher_is_better": metric.higher_is_better,
+        "baseline": gain.before,
+        "tuned": gain.after,
+        "gain": gain.gain,
+        "interval": (gain.low, gain.high),
+    }
+    return full | {"words": _words(full)}
 
 
 def report_text(report: dict[str, Any]) -> str:
@@ -56,25 +58,17 @@ def report_text(report: dict[str, Any]) -> str:
     return "\n".join([report["words"], "", head, *rows])
 
 
-def _gain_report(gain: DecisionGain, metric: Metric) -> dict[str, Any]:
-    return {
-        "metric": metric.name,
-        "higher_is_better": metric.higher_is_better,
-        "baseline": gain.before,
-        "tuned": gain.after,
-        "gain": gain.gain,
-        "interval": (gain.low, gain.high),
-    }
-
-
-def _offset_words(report: dict[str, Any]) -> str:
+def _words(report: dict[str, Any]) -> str:
+    if report["decision"] == "cost":
+        abstained = f"{report['abstained']:.1%} of the samples are not decided"
+        return f"Cheapest decisions change {_change(report)}; {abstained}."
     if report["factor"] == 0:
         tried = max(report["gains_by_factor"].values())
         return (
-            f"The plain argmax stays: cross-validation does not favour a change of {report['metric']} "
-            f"({report['baseline']:.4f}; offsets would bring {tried:+.4f}, within its error)."
+            f"The plain argmax stays, with {report['metric']} {report['baseline']:.4f}: cross-validation does not "
+            f"favour a change (offsets would bring {tried:+.4f})."
         )
-    shrunk = "" if report["factor"] == 1 else f", shrunk by {report['factor']:g}"
+    shrunk = "" if report["factor"] == 1 else f", times {report['factor']:g},"
     return f"Offsets{shrunk} change {_change(report)}."
 
 
