@@ -19,7 +19,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.estimator import construction, preparation, saving
 from eastward.estimator.stage_report import stage_report
-from eastward.training import Callback, Rows, recipe_stages, train_members
+from eastward.training import Callback, Rows, StackedMLP, recipe_stages, train_members
 from eastward.training.batches import take
 from eastward.training.checkpoint import fingerprint
 from eastward.training.loop import hard_table
@@ -372,9 +372,11 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return torch.cat(parts) + torch.from_numpy(self.offsets_)
 
     def _member_scores(self, inputs: Any) -> Tensor:
-        logits: Tensor = self.members_(inputs).float()
+        # In float32 a row's score would depend, in its last digit, on the rows beside it.
+        exact = isinstance(self.members_, StackedMLP)
+        logits: Tensor = self.members_(inputs.double() if exact else inputs).double()
         if self.multilabel_:
-            return torch.logit(torch.sigmoid(logits.double()).mean(0), eps=1e-12).float()
+            return torch.logit(torch.sigmoid(logits).mean(0), eps=1e-12)
         logs = torch.log_softmax(logits, dim=2)
         return torch.logsumexp(logs, dim=0) - math.log(len(logs))
 

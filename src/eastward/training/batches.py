@@ -53,10 +53,11 @@ class Rows:
 
 
 def take(inputs: Any, rows: Tensor) -> Any:
-    """Rows of a tensor, or of every tensor of a dictionary."""
+    """Rows of a tensor or array, or of every one in a dictionary."""
     if isinstance(inputs, dict):
         return {name: value[rows] for name, value in inputs.items()}
-    return inputs[rows]
+    # NumPy would take a tensor of one index for a number.
+    return inputs[rows] if isinstance(inputs, Tensor) else inputs[rows.numpy()]
 
 
 def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:

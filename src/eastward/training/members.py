@@ -79,11 +79,11 @@ class StackedMLP(nn.Module):
             nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of ``(B, F)`` shared by all members."""
+        """Logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of ``(B, F)`` shared by all, in the inputs' dtype."""
         hidden = inputs if inputs.dim() == 3 else inputs.expand(self.size, *inputs.shape)
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(bias, hidden, weight)
+            hidden = torch.baddbmm(bias.to(hidden.dtype), hidden, weight.to(hidden.dtype))
             if layer < last:
                 hidden = self.dropout(torch.relu_(hidden))
         return hidden
