@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -13,17 +12,18 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.utils.data import DataLoader
 
-from eastward import _checks
-from eastward.estimator import construction, preparation, saving
-from eastward.estimator.stage_report import stage_report
-from eastward.training import Callback, Rows, StackedMLP, recipe_stages, train_members
+from eastward.estimator import construction, fitting, preparation, saving
+from eastward.training import (
+    Callback,
+    Rows,
+    StackedMLP,
+)
 from eastward.training.batches import take
-from eastward.training.checkpoint import fingerprint
 from eastward.training.loop import hard_table
-from eastward.training.runner import tune_decision
 
 __all__ = ["EASTClassifier"]
 
@@ -179,22 +179,23 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
-        validation_data: tuple[Any, Any] | None = None,
+        validation_data: Any = None,
     ) -> Self:
         """Train on ``X`` and ``y``.
 
         Parameters
         ----------
-        X : array-like, DataFrame, Tensor or dict of Tensor
-            ``(n_samples, n_features)`` numbers; any rank with a module of your own.
+        X : array-like, DataFrame, Tensor, dict of Tensor, or DataLoader
+            ``(n_samples, n_features)`` numbers; any rank with a module of your own. A DataLoader yields
+            ``(inputs, targets)`` or ``(inputs, targets, weights)``, is used as it is, and needs ``validation_data``.
         y : array-like
-            ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators.
+            ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators; None with a DataLoader.
         sample_weight : array-like, optional
             ``(n_samples,)``; a row of weight zero does not exist.
-        validation_data : tuple (X, y), optional
+        validation_data : tuple (X, y) or DataLoader, optional
             Rows to stop and tune by, instead of a split; one network is trained then.
 
         Returns
@@ -202,73 +203,15 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self
         """
         construction.check_parameters(self)
-        features = self._features(X, reset=True)
-        labels = preparation.encode_labels(y)
-        self._check_lengths(features, labels)
-        weights, used = preparation.row_weights(sample_weight, self.class_weight, features, labels)
-        if used is not None:
-            features, weights = take(features, used), weights[used] if weights is not None else None
-            kept = np.asarray(y)[used.numpy()]
-            labels = preparation.encode_labels(kept)
-        self.metric_ = preparation.resolve_metric(self.metric, self.metric_options, labels)
-        self.classes_, self.multilabel_ = labels.classes, labels.multilabel
-        features, labels, weights, held = self._with_validation(
-            features, labels, weights, validation_data
-        )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._train(features, labels, weights, held, seed)
+            if isinstance(X, DataLoader):
+                fitting.fit_loader(self, X, y, sample_weight, validation_data, seed)
+            else:
+                fitting.fit_table(self, X, y, sample_weight, validation_data, seed)
         return self
-
-    def _train(
-        self,
-        features: Any,
-        labels: preparation.Labels,
-        weights: Tensor | None,
-        held: Any,
-        seed: int,
-    ) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.scaler_ = self._fitted_scaler(features)
-        inputs = self._inputs(features)
-        self.n_folds_ = 1 if held is not None else construction.num_folds(self, len(labels.codes))
-        rows = preparation.fold_rows(
-            inputs,
-            labels,
-            weights,
-            num_folds=self.n_folds_,
-            validation_fraction=self.validation_fraction,
-            validation_rows=held,
-            generator=generator,
-        )
-        self._check_recipe(rows)
-        stages = recipe_stages(self.recipe, **construction.stage_options(self, len(rows.train[0])))
-        self.members_ = construction.new_members(self, rows)
-        checkpoint = None if self.checkpoint is None else Path(self.checkpoint) / "training.ckpt"
-        identity = "" if checkpoint is None else self._identity(rows, stages, seed)
-        result = train_members(
-            self.members_,
-            rows,
-            stages,
-            metric=self.metric_,
-            fabric=construction.make_fabric(self),
-            generator=generator,
-            checkpoint=checkpoint,
-            identity=identity,
-            checkpoint_interval=float(os.environ.get("EASTWARD_CHECKPOINT_SECONDS", "10")),
-            verbose=self.verbose,
-            callbacks=self.callbacks or (),
-        )
-        self.history_ = result.history
-        self.members_.eval().requires_grad_(requires_grad=False)
-        self.offsets_ = np.zeros(len(self.classes_), dtype=np.float32)
-        if self._tunes_decision():
-            last = list(result.held_out.values())[-1]
-            self.offsets_ = tune_decision(last, rows, self.metric_, random_state=seed).numpy()
-        self.report_ = stage_report(result, rows, self.metric_)
-        self.n_iter_ = len(self.history_)
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Class probabilities with the decision folded in: their arg max is :meth:`predict`.
@@ -362,13 +305,15 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _scores(self, X: Any) -> Tensor:
         """Log-probabilities (log-odds for independent labels) plus offsets, ``(n, C)``."""
         check_is_fitted(self)
-        features = self._features(X, reset=False)
+        features = construction.checked_features(self, X, reset=False)
         count = len(next(iter(features.values())) if isinstance(features, dict) else features)
         parts = []
         with torch.no_grad():
             for start in range(0, count, PREDICTION_ROWS):
-                chosen = torch.arange(start, min(count, start + PREDICTION_ROWS))
-                parts.append(self._member_scores(self._inputs(take(features, chosen))))
+                chosen = slice(start, start + PREDICTION_ROWS)
+                parts.append(
+                    self._member_scores(construction.network_inputs(self, take(features, chosen)))
+                )
         return torch.cat(parts) + torch.from_numpy(self.offsets_)
 
     def _member_scores(self, inputs: Any) -> Tensor:
@@ -379,73 +324,3 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return torch.logit(torch.sigmoid(logits).mean(0), eps=1e-12)
         logs = torch.log_softmax(logits, dim=2)
         return torch.logsumexp(logs, dim=0) - math.log(len(logs))
-
-    def _features(self, X: Any, *, reset: bool) -> Any:
-        """Checked features: a NumPy table, or tensors as they are for a user's module."""
-        if self.module is not None and (isinstance(X, dict) or getattr(X, "ndim", 2) != 2):
-            if reset:
-                self.n_features_in_ = None if isinstance(X, dict) else X.shape[1]
-            return construction.as_tensors(X)
-        table = validate_data(self, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
-        preparation.check_finite(table, getattr(self, "feature_names_in_", None))
-        return table
-
-    def _fitted_scaler(self, features: Any) -> preparation.Scaler | None:
-        wanted = self.module is None if self.standardize == "auto" else bool(self.standardize)
-        usable = isinstance(features, np.ndarray)
-        if wanted and not usable:
-            advice = "Scale such inputs yourself."
-            _checks.fail(
-                "EASTClassifier", "standardize", "False for inputs other than tables", True, advice
-            )
-        return preparation.Scaler.of(features) if wanted else None
-
-    def _inputs(self, features: Any) -> Any:
-        if isinstance(features, np.ndarray):
-            tensor = torch.from_numpy(np.ascontiguousarray(features))
-            return tensor if self.scaler_ is None else self.scaler_(tensor)
-        return features
-
-    def _tunes_decision(self) -> bool:
-        return self.recipe == "auto" if self.tune_decision == "auto" else bool(self.tune_decision)
-
-    def _identity(self, rows: Rows, stages: Any, seed: int) -> str:
-        inputs = rows.inputs.values() if isinstance(rows.inputs, dict) else (rows.inputs,)
-        weights = () if rows.weights is None else (rows.weights,)
-        settings = (
-            stages,
-            seed,
-            self.metric_.name,
-            tuple(self.hidden),
-            self.dropout,
-            self.n_folds_,
-        )
-        return fingerprint(settings, *inputs, rows.targets, *weights)
-
-    def _with_validation(
-        self, features: Any, labels: preparation.Labels, weights: Tensor | None, validation: Any
-    ) -> tuple[Any, preparation.Labels, Tensor | None, Tensor | None]:
-        """Append validation rows, if the user brought some, and say which they are."""
-        if validation is None:
-            return features, labels, weights, None
-        extra = self._features(validation[0], reset=False)
-        codes = preparation.known_labels(validation[1], labels.classes, argument="validation_data")
-        held = torch.arange(len(codes)) + len(labels.codes)
-        joined = preparation.Labels(
-            torch.cat([labels.codes, codes]), labels.classes, labels.multilabel
-        )
-        if weights is not None:
-            weights = torch.cat([weights, torch.ones(len(codes))])
-        return construction.concatenated(features, extra), joined, weights, held
-
-    def _check_recipe(self, rows: Rows) -> None:
-        if self.recipe == "btg" and (rows.num_outputs != 2 or rows.multilabel):
-            advice = "Use 'auto' or 'paper'."
-            got = f"'btg' for {rows.num_outputs} classes"
-            _checks.fail("EASTClassifier", "recipe", "made for more than two classes", got, advice)
-
-    def _check_lengths(self, features: Any, labels: preparation.Labels) -> None:
-        count = len(next(iter(features.values())) if isinstance(features, dict) else features)
-        if count != len(labels.codes):
-            got = f"{len(labels.codes)} labels for {count} rows of X"
-            _checks.fail(preparation.CALLER, "y", "as long as X", got)

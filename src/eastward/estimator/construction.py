@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from eastward import _checks
+from eastward.estimator.preparation import check_finite
 from eastward.training import Rows, SoloMember, StackedMLP
 
 # Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
@@ -116,3 +118,22 @@ def concatenated(first: Any, second: Any) -> Any:
     if isinstance(first, np.ndarray):
         return np.concatenate([first, second])
     return torch.cat([first, second])
+
+
+def checked_features(model: Any, X: Any, *, reset: bool) -> Any:
+    """Checked features: a NumPy table, or tensors as they are for a user's module."""
+    if model.module is not None and (isinstance(X, dict) or getattr(X, "ndim", 2) != 2):
+        if reset:
+            model.n_features_in_ = None if isinstance(X, dict) else X.shape[1]
+        return as_tensors(X)
+    table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
+    check_finite(table, getattr(model, "feature_names_in_", None))
+    return table
+
+
+def network_inputs(model: Any, features: Any) -> Any:
+    """Features as tensors, scaled if the model has a scaler."""
+    if isinstance(features, np.ndarray):
+        tensor = torch.from_numpy(np.ascontiguousarray(features))
+        return tensor if model.scaler_ is None else model.scaler_(tensor)
+    return features

@@ -1,6 +1,12 @@
 """The annealed trainer: one loop, stages of it, and callbacks for everything optional."""
 
-from eastward.training.batches import Rows, ShuffledBatches, StratifiedBatches, assign_folds
+from eastward.training.batches import (
+    LoaderBatches,
+    Rows,
+    ShuffledBatches,
+    StratifiedBatches,
+    assign_folds,
+)
 from eastward.training.loop import Callback, Run, run_stage
 from eastward.training.members import SoloMember, StackedMLP, plain_mlp
 from eastward.training.runner import TrainingResult, train_members
@@ -9,6 +15,7 @@ from eastward.training.stages import RECIPES, Stage, recipe_stages
 __all__ = [
     "RECIPES",
     "Callback",
+    "LoaderBatches",
     "Rows",
     "Run",
     "ShuffledBatches",

@@ -6,14 +6,21 @@ epoch have nearly equal sizes, because a small remainder would estimate the metr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Rows", "ShuffledBatches", "StratifiedBatches", "assign_folds", "take"]
+__all__ = [
+    "LoaderBatches",
+    "Rows",
+    "ShuffledBatches",
+    "StratifiedBatches",
+    "assign_folds",
+    "take",
+]
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,14 @@ class Rows:
         return mass / mass.sum()
 
 
-def take(inputs: Any, rows: Tensor) -> Any:
+def take(inputs: Any, rows: Tensor | slice) -> Any:
     """Rows of a tensor or array, or of every one in a dictionary."""
     if isinstance(inputs, dict):
         return {name: value[rows] for name, value in inputs.items()}
     # NumPy would take a tensor of one index for a number.
-    return inputs[rows] if isinstance(inputs, Tensor) else inputs[rows.numpy()]
+    if isinstance(inputs, Tensor) or isinstance(rows, slice):
+        return inputs[rows]
+    return inputs[rows.numpy()]
 
 
 def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:
@@ -165,6 +174,27 @@ class StratifiedBatches:
                 yield rows[:, chosen]
             else:
                 yield rows
+
+
+class LoaderBatches:
+    """A user's own DataLoader, unchanged: its batches, in its order, for a single member.
+
+    Parameters
+    ----------
+    loader : iterable
+        Yields ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``.
+    encode : callable
+        From the loader's targets to class indices.
+    """
+
+    def __init__(self, loader: Iterable[Any], encode: Callable[[Tensor], Tensor]) -> None:
+        self.loader, self.encode = loader, encode
+
+    def epoch(self, generator: torch.Generator) -> Iterator[tuple[Any, Tensor, Tensor | None]]:  # noqa: ARG002
+        """Inputs, ``(1, B)`` targets and weights of each batch; the loader shuffles as it likes."""
+        for inputs, targets, *weight in self.loader:
+            weights = weight[0].float().unsqueeze(0) if weight else None
+            yield inputs, self.encode(targets).unsqueeze(0), weights
 
 
 def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:

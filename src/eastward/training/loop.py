@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from lightning_fabric import Fabric
@@ -18,7 +18,13 @@ from torch import Tensor
 
 from eastward.confusion import Counts, hard_confusion, multilabel_counts
 from eastward.metrics import Metric
-from eastward.training.batches import Rows, ShuffledBatches, StratifiedBatches, take
+from eastward.training.batches import (
+    LoaderBatches,
+    Rows,
+    ShuffledBatches,
+    StratifiedBatches,
+    take,
+)
 from eastward.training.members import Members, StackedMLP
 from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
 from eastward.training.stages import Stage
@@ -27,6 +33,9 @@ __all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_
 
 # Rows per forward pass outside training, so that evaluation needs little memory whatever the data.
 EVALUATION_ROWS = 65_536
+
+
+Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches
 
 
 class Callback:
@@ -63,7 +72,7 @@ class Run:
     fabric: Fabric
     generator: torch.Generator
     objective: CrossEntropyObjective | MetricObjective
-    source: ShuffledBatches | StratifiedBatches
+    source: Source
     model: Any
     optimizer: Any
     epoch: int = 0
@@ -85,15 +94,18 @@ def new_run(
     metric: Metric,
     fabric: Fabric,
     generator: torch.Generator,
+    loader: LoaderBatches | None = None,
 ) -> Run:
-    """Everything a stage needs, made from its description."""
+    """Everything a stage needs, made from its description; a user's loader replaces the stage's batches."""
     optimizer = torch.optim.AdamW(
         members.parameters(), lr=stage.learning_rate, weight_decay=stage.weight_decay, fused=True
     )
     model, optimizer = fabric.setup(members, optimizer)
-    stratified = stage.stratified and not rows.multilabel
-    source: ShuffledBatches | StratifiedBatches
-    if stratified:
+    stratified = stage.stratified and not rows.multilabel and loader is None
+    source: Source
+    if loader is not None:
+        source = loader
+    elif stratified:
         source = StratifiedBatches(
             rows.train, rows.targets, rows.num_outputs, stage.batch_size, stage.max_steps
         )
@@ -148,9 +160,12 @@ def _train_epoch(run: Run) -> Tensor:
     return total / steps
 
 
-def _batch(run: Run, chosen: Tensor) -> tuple[Any, Tensor, Tensor | None]:
-    """Inputs, targets and weights of the rows ``chosen``, ``(K, B)``, on the device."""
+def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
+    """Inputs, targets and weights on the device: of the rows ``chosen``, ``(K, B)``, or a loader's own."""
     data, device = run.rows, run.fabric.device
+    if not isinstance(chosen, Tensor):
+        ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(chosen)
+        return ready
     stacked = isinstance(run.members, StackedMLP)
     inputs = take(data.inputs, chosen if stacked else chosen[0])
     weights = None if data.weights is None else data.weights[chosen].to(device)

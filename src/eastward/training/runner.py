@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eastward.decisions import bagged_offsets, multilabel_thresholds
 from eastward.metrics import Metric
-from eastward.training.batches import Rows
+from eastward.training.batches import LoaderBatches, Rows
 from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
 from eastward.training.checkpoint import Checkpoint, load_checkpoint
 from eastward.training.collapse import CollapseGuard
@@ -61,6 +61,7 @@ def train_members(
     checkpoint_interval: float = 10.0,
     verbose: int = 0,
     callbacks: Sequence[Callback] = (),
+    loader: LoaderBatches | None = None,
 ) -> TrainingResult:
     """Run the stages over the members.
 
@@ -88,6 +89,8 @@ def train_members(
         0 is silent.
     callbacks : sequence of Callback
         A user's own; called after the built-in ones.
+    loader : LoaderBatches, optional
+        A user's batches instead of those of ``rows``, which then holds the validation data alone.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def train_members(
         _restore_members(members, generator, result, saved)
     first = 0 if saved is None else saved["stage"]
     for index, stage in enumerate(stages[first:], start=first):
-        run = new_run(stage, members, rows, metric, fabric, generator)
+        run = new_run(stage, members, rows, metric, fabric, generator, loader)
         run.history, run.notes = result.history, result.notes
         own = stage_callbacks(stage, verbose, callbacks)
         saver = None

@@ -1,0 +1,185 @@
+"""What happens in ``fit``: from a table or a loader to trained members, offsets and a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.estimator import construction, loaders, preparation
+from eastward.estimator.stage_report import stage_report
+from eastward.training import LoaderBatches, Rows, recipe_stages, train_members
+from eastward.training.batches import take
+from eastward.training.checkpoint import fingerprint
+from eastward.training.runner import tune_decision
+
+
+def fit_table(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
+    """Fit ``model`` on rows in memory."""
+    features = construction.checked_features(model, X, reset=True)
+    labels = preparation.encode_labels(y)
+    _check_lengths(features, labels)
+    weights, used = preparation.row_weights(sample_weight, model.class_weight, features, labels)
+    if used is not None:
+        features = take(features, used)
+        weights = None if weights is None else weights[used]
+        labels = preparation.encode_labels(np.asarray(y)[used.numpy()])
+    _set_labels(model, labels)
+    features, labels, weights, held = _with_validation(model, features, labels, weights, validation)
+    _fit_rows(model, features, labels, weights, held, seed)
+
+
+def fit_loader(
+    model: Any, loader: Any, y: Any, sample_weight: Any, validation: Any, seed: int
+) -> None:
+    """Fit ``model`` on a DataLoader as it comes; validation rows are kept in memory."""
+    loaders.check_arguments(y, sample_weight, validation)
+    held = loaders.validation_rows(validation)
+    labels, count = loaders.labels_of(loader, held.targets)
+    model.n_features_in_ = None if isinstance(held.inputs, dict) else held.inputs.shape[1]
+    _set_labels(model, labels)
+    model.scaler_, model.n_folds_ = None, 1
+    source = LoaderBatches(loader, lambda batch: loaders.encoded(batch, labels))
+    generator = torch.Generator().manual_seed(seed)
+    run_stages(model, loaders.rows_of(held, labels), seed, generator, source, count)
+
+
+def _set_labels(model: Any, labels: preparation.Labels) -> None:
+    model.classes_, model.multilabel_ = labels.classes, labels.multilabel
+    model.metric_ = preparation.resolve_metric(model.metric, model.metric_options, labels)
+
+
+def _fit_rows(
+    model: Any,
+    features: Any,
+    labels: preparation.Labels,
+    weights: Tensor | None,
+    held: Any,
+    seed: int,
+) -> None:
+    """Scale, deal rows out to members, and run the recipe."""
+    generator = torch.Generator().manual_seed(seed)
+    model.scaler_ = fitted_scaler(model, features)
+    inputs = construction.network_inputs(model, features)
+    model.n_folds_ = 1 if held is not None else construction.num_folds(model, len(labels.codes))
+    rows = preparation.fold_rows(
+        inputs,
+        labels,
+        weights,
+        num_folds=model.n_folds_,
+        validation_fraction=model.validation_fraction,
+        validation_rows=held,
+        generator=generator,
+    )
+    run_stages(model, rows, seed, generator)
+
+
+def run_stages(
+    model: Any,
+    rows: Rows,
+    seed: int,
+    generator: torch.Generator,
+    loader: LoaderBatches | None = None,
+    count: int | None = None,
+) -> None:
+    """Train the members, tune the decision, and say what each stage brought."""
+    _check_recipe(model, rows)
+    stages = recipe_stages(
+        model.recipe, **construction.stage_options(model, count or len(rows.train[0]))
+    )
+    model.members_ = construction.new_members(model, rows)
+    checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
+    identity = "" if checkpoint is None else _identity(model, rows, stages, seed)
+    result = train_members(
+        model.members_,
+        rows,
+        stages,
+        metric=model.metric_,
+        fabric=construction.make_fabric(model),
+        generator=generator,
+        checkpoint=checkpoint,
+        identity=identity,
+        checkpoint_interval=float(os.environ.get("EASTWARD_CHECKPOINT_SECONDS", "10")),
+        verbose=model.verbose,
+        callbacks=model.callbacks or (),
+        loader=loader,
+    )
+    model.history_ = result.history
+    model.members_.eval().requires_grad_(requires_grad=False)
+    model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
+    if _tunes_decision(model):
+        last = list(result.held_out.values())[-1]
+        model.offsets_ = tune_decision(last, rows, model.metric_, random_state=seed).numpy()
+    model.report_ = stage_report(result, rows, model.metric_)
+    model.n_iter_ = len(model.history_)
+
+
+def fitted_scaler(model: Any, features: Any) -> preparation.Scaler | None:
+    """Centre and scale of the features, if they are wanted."""
+    wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
+    usable = isinstance(features, np.ndarray)
+    if wanted and not usable:
+        advice = "Scale such inputs yourself."
+        _checks.fail(
+            "EASTClassifier", "standardize", "False for inputs other than tables", True, advice
+        )
+    return preparation.Scaler.of(features) if wanted else None
+
+
+def _with_validation(
+    model: Any, features: Any, labels: preparation.Labels, weights: Tensor | None, validation: Any
+) -> tuple[Any, preparation.Labels, Tensor | None, Tensor | None]:
+    """Append validation rows, if the user brought some, and say which they are."""
+    if validation is None:
+        return features, labels, weights, None
+    extra = construction.checked_features(model, validation[0], reset=False)
+    codes = preparation.known_labels(validation[1], labels.classes, argument="validation_data")
+    held = torch.arange(len(codes)) + len(labels.codes)
+    joined = preparation.Labels(torch.cat([labels.codes, codes]), labels.classes, labels.multilabel)
+    if weights is not None:
+        weights = torch.cat([weights, torch.ones(len(codes))])
+    return construction.concatenated(features, extra), joined, weights, held
+
+
+def _tunes_decision(model: Any) -> bool:
+    return model.recipe == "auto" if model.tune_decision == "auto" else bool(model.tune_decision)
+
+
+def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:
+    inputs = rows.inputs.values() if isinstance(rows.inputs, dict) else (rows.inputs,)
+    weights = () if rows.weights is None else (rows.weights,)
+    settings = (
+        stages,
+        seed,
+        model.metric_.name,
+        model.metric_.options,
+        tuple(model.hidden),
+        model.dropout,
+        model.n_folds_,
+    )
+    return fingerprint(settings, *inputs, rows.targets, *weights)
+
+
+def _check_recipe(model: Any, rows: Rows) -> None:
+    if model.recipe == "btg" and (rows.num_outputs != 2 or rows.multilabel):
+        advice = "Use 'auto' or 'paper'."
+        got = f"{rows.num_outputs} classes or labels"
+        _checks.fail(
+            "EASTClassifier",
+            "recipe",
+            "other than 'btg', which is made for two classes",
+            got,
+            advice,
+        )
+
+
+def _check_lengths(features: Any, labels: preparation.Labels) -> None:
+    count = len(next(iter(features.values())) if isinstance(features, dict) else features)
+    if count != len(labels.codes):
+        got = f"{len(labels.codes)} labels for {count} rows of X"
+        _checks.fail(preparation.CALLER, "y", "as long as X", got)
