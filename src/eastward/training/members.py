@@ -36,7 +36,7 @@ class ByteDropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.dropped = round(rate * 256)
+        self.dropped = min(round(rate * 256), 255)  # a rate below one leaves something
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Drop units in training mode, and scale the rest up."""
