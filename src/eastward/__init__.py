@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from eastward import annealing, metrics
+from eastward._version import __version__ as __version__
 from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
 from eastward.losses import AUROCLoss, AveragePrecisionLoss, EASTLoss, metric_loss
 from eastward.memberships import soft_memberships
@@ -17,8 +18,6 @@ from eastward.steps import hard_step, heaviside, sigmoid_step
 if TYPE_CHECKING:
     from eastward.decision_estimator import TunedDecisionClassifierCV
     from eastward.estimator import EASTClassifier
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AUROCLoss",

@@ -19,8 +19,8 @@ from safetensors.torch import load_file, save_file
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-import eastward
 from eastward import _checks, metrics
+from eastward._version import __version__
 from eastward.estimator.construction import build_module
 from eastward.estimator.preparation import Scaler
 from eastward.training import SoloMember, StackedMLP
@@ -78,7 +78,7 @@ def _description(model: Any) -> dict[str, Any]:
     return {
         "kind": KIND,
         "format": FORMAT,
-        "version": eastward.__version__,
+        "version": __version__,
         "parameters": parameters,
         "metric": {"name": model.metric_.name, "options": _metric_options(model.metric_)},
         "own_module": model.module is not None,

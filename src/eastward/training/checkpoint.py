@@ -112,6 +112,8 @@ class Checkpoint(Callback):
 
 def load_checkpoint(path: Path, identity: str) -> dict[str, Any] | None:
     """The checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
+    for stale in path.parent.glob(f".{path.name}.*.part"):
+        stale.unlink(missing_ok=True)  # left by a process that was killed while it wrote
     if not path.exists():
         return None
     try:
