@@ -32,13 +32,16 @@ def metric_loss_of_logits(logits, *, targets, metric) -> torch.Tensor:
     return ew.metric_loss(logits, targets, metric)
 
 
+def hard_score(name: str, size: int, logits, targets) -> float:
+    """The metric of the arg max, by the references that know nothing of eastward."""
+    ones = torch.ones(len(targets)).numpy()
+    return METRICS[name].reference(targets.numpy(), logits.argmax(1).numpy(), ones, size)
+
+
 def hard_value(name: str, size: int, logits, targets) -> float:
-    """One minus the metric of the arg max, by the references that know nothing of eastward."""
-    reference = METRICS[name].reference
-    predicted = logits.argmax(1)
-    ones = torch.ones(len(targets))
-    value = reference(targets.numpy(), predicted.numpy(), ones.numpy(), size)
-    return 1 - value if build(name, size).higher_is_better else value
+    """What the loss should be at hard memberships."""
+    score = hard_score(name, size, logits, targets)
+    return 1 - score if build(name, size).higher_is_better else score
 
 
 @functools.cache
@@ -58,22 +61,41 @@ def network_outputs(size: int, seed: int):
     return logits, targets
 
 
+@functools.cache
+def network_confusion(size: int, seed: int, temperature: float) -> torch.Tensor:
+    logits, targets = network_outputs(size, seed)
+    memberships = ew.soft_memberships(torch.softmax(logits, 1), temperature)
+    return ew.soft_confusion(memberships, targets)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_towards_zero_temperature_the_loss_becomes_one_minus_the_score(name):
+def test_towards_zero_temperature_the_soft_metric_becomes_the_score(name):
     # Theorem 5.3: the largest deviation over random networks falls at every cooling. (For memberships that is
     # exact, see test_memberships; in a metric errors of both signs cancel, so it takes many samples to see it.)
     for size in sizes_for(name, 2, 5):
-        runs = [network_outputs(size, seed) for seed in range(20)]
-        truths = [hard_value(name, size, *run) for run in runs]
+        metric, seeds = build(name, size), range(20)
+        truths = [hard_score(name, size, *network_outputs(size, seed)) for seed in seeds]
         largest = [
             max(
-                abs(loss_of(name, size, *run, temperature=temperature).item() - truth)
-                for run, truth in zip(runs, truths, strict=True)
+                abs(metric(network_confusion(size, seed, temperature)).item() - truth)
+                for seed, truth in zip(seeds, truths, strict=True)
             )
             for temperature in TEMPERATURES
         ]
         assert all(later < earlier for earlier, later in itertools.pairwise(largest)), largest
         assert largest[-1] < 0.01
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_is_one_minus_the_soft_metric_at_every_temperature(name):
+    (size,) = sizes_for(name, 5)
+    logits, targets = network_outputs(size, 0)
+    metric = build(name, size)
+    for temperature in TEMPERATURES:
+        value = metric(network_confusion(size, 0, temperature))
+        expected = 1 - value if metric.higher_is_better else value
+        loss = loss_of(name, size, logits, targets, temperature=temperature)
+        torch.testing.assert_close(loss, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -215,8 +237,8 @@ def test_following_the_gradient_improves_the_metric(name):
     logits, targets = batch(size)
     logits = (logits - 1.5 * one_hot(targets, size)).requires_grad_()
     before = hard_value(name, size, logits.detach(), targets)
-    optimiser = torch.optim.Adam([logits], lr=0.2)
-    for _ in range(60):
+    optimiser = torch.optim.Adam([logits], lr=0.3)
+    for _ in range(30):
         optimiser.zero_grad()
         loss_of(name, size, logits, targets).backward()
         optimiser.step()

@@ -171,3 +171,18 @@ def test_scores_that_say_nothing_have_area_one_half():
 def test_a_number_of_thresholds_is_an_even_grid_and_a_list_is_sorted():
     assert threshold_grid(9) == pytest.approx([0.1 * k for k in range(1, 10)])
     assert threshold_grid([0.7, 0.2]) == (0.2, 0.7)
+
+
+@pytest.mark.parametrize("grid", [(0.5,), (0.2, 0.4, 0.9)], ids=str)
+def test_soft_average_precision_is_its_step_sum_down_to_calling_everything_positive(grid):
+    labels, scores = binary_scores()
+    above = [ew.heaviside(torch.from_numpy(scores), tau, 0.2).numpy() for tau in grid]
+    recalls = [1.0, *((h @ labels) / labels.sum() for h in above), 0.0]
+    precisions = [labels.mean(), *((h @ labels) / h.sum() for h in above)]
+    expected = sum((recalls[k] - recalls[k + 1]) * precisions[k] for k in range(len(precisions)))
+    tables = grid_counts(
+        torch.from_numpy(scores).unsqueeze(1),
+        torch.from_numpy(labels).unsqueeze(1),
+        thresholds=grid,
+    )
+    assert soft_average_precision(tables).item() == pytest.approx(expected, abs=1e-9)

@@ -30,7 +30,7 @@ def mean_confusion(probabilities, targets) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def population() -> torch.Tensor:
-    return mean_confusion(*draw(2_000_000, seed=10_000))
+    return mean_confusion(*draw(1_000_000, seed=10_000))
 
 
 @pytest.mark.parametrize("n", [50, 200, 800])
