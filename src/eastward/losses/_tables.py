@@ -20,6 +20,7 @@ from eastward.memberships import class_probabilities, memberships_at
 from eastward.metrics import Metric, as_metric
 from eastward.metrics._averaging import ABSENT_POLICIES
 from eastward.protocols import Reduce, Scalar, Step
+from eastward.steps import STEPS
 
 # In a batch of one class, metrics that need two (F1 of class 1, MCC, kappa ...) are 0/0 and have no gradient:
 # false positives would go unpunished. Each class that is missing then gets this share of the batch's mass,
@@ -58,6 +59,8 @@ def soft_tables(
         "ignore_index": ignore_index,
         "reduce": reduce,
     }
+    if thresholds is None and not multilabel and probabilities.shape[1] == 2:
+        thresholds = _fixed_for_two_classes(step)
     tables = []
     for threshold in thresholds or (None,):
         degrees = memberships_at(
@@ -76,6 +79,14 @@ def soft_tables(
             table = class_counts(degrees, batch.targets, **common).stack()
         tables.append(table)
     return torch.stack(tables)
+
+
+def _fixed_for_two_classes(step: Step) -> tuple[float, ...] | None:
+    """The dynamic threshold of two probabilities that sum to one is 0.5, in value and in gradient.
+
+    A step that is symmetric about it needs no normalisation either: ``h(1 - p) = 1 - h(p)``.
+    """
+    return (0.5,) if step in (STEPS["linear"], STEPS["sigmoid"]) else None
 
 
 def loss_of_tables(
