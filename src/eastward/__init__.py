@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from eastward import annealing, metrics
 from eastward._version import __version__ as __version__
 from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
-from eastward.losses import AUROCLoss, AveragePrecisionLoss, EASTLoss, metric_loss
+from eastward.losses import (
+    AUROCLoss,
+    AveragePrecisionLoss,
+    EASTLoss,
+    exact_backward,
+    metric_loss,
+)
 from eastward.memberships import soft_memberships
 from eastward.steps import hard_step, heaviside, sigmoid_step
 
@@ -27,6 +33,7 @@ __all__ = [
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "exact_backward",
     "hard_step",
     "heaviside",
     "metric_loss",

@@ -21,6 +21,7 @@ PUBLIC_NAMES = {
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "exact_backward",
     "hard_step",
     "heaviside",
     "metric_loss",

@@ -4,8 +4,9 @@ logits -> probabilities -> memberships -> table -> metric -> loss, each step a f
 name.
 """
 
+from eastward.losses.exact import exact_backward
 from eastward.losses.functional import metric_loss
 from eastward.losses.modules import EASTLoss
 from eastward.losses.ranking import AUROCLoss, AveragePrecisionLoss
 
-__all__ = ["AUROCLoss", "AveragePrecisionLoss", "EASTLoss", "metric_loss"]
+__all__ = ["AUROCLoss", "AveragePrecisionLoss", "EASTLoss", "exact_backward", "metric_loss"]

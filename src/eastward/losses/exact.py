@@ -1,0 +1,170 @@
+"""The full-batch gradient from micro-batches, exactly, in two passes.
+
+The mean of F1 over micro-batches is not F1. But the table is a sum over samples, so its value comes from one pass
+without gradient, and with ``K = dL/dC`` there the gradient of the whole is the sum of the gradients of
+``<K, C_b>`` over micro-batches, which a second pass gives.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.distributed import resolve_reduce
+from eastward.losses.modules import EASTLoss
+from eastward.protocols import Reduce, Scalar
+
+__all__ = ["exact_backward"]
+
+
+def exact_backward(
+    loss: EASTLoss,
+    model: Callable[[Any], Tensor],
+    micro_batches: Iterable[Sequence[Any]],
+) -> Scalar:
+    r"""Backward pass of the loss of all micro-batches together; memory of one of them.
+
+    .. math:: \nabla_\theta L\Big(\sum_b C_b\Big) = \sum_b \nabla_\theta \langle K, C_b \rangle,
+              \qquad K = \frac{\partial L}{\partial C}\Big|_{\sum_b C_b}
+
+    Parameters
+    ----------
+    loss : EASTLoss
+        Without ``running``, which is the approximation that this makes unnecessary.
+    model : Module or callable
+        From inputs to logits. Gradients are added to its parameters' ``.grad``, as by ``backward()``.
+    micro_batches : iterable of (inputs, targets) or (inputs, targets, sample_weight)
+        Kept in a list; any sizes.
+
+    Returns
+    -------
+    Tensor
+        0-d, detached: the loss of the full batch.
+
+    Notes
+    -----
+    Dropout sees the same random numbers in both passes. Batch norm in training mode normalises each micro-batch by
+    itself and would update its statistics twice: put it in evaluation mode or use another norm (a warning says so).
+    Inside a process group the tables are summed over processes, and under DistributedDataParallel gradients are
+    synchronised once, in the last micro-batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model, loss = torch.nn.Linear(4, 3), EASTLoss("f1_macro")
+    >>> X, y = torch.randn(64, 4), torch.randint(3, (64,))
+    >>> value = exact_backward(loss, model, zip(X.split(16), y.split(16)))
+    >>> torch.allclose(value, loss(model(X), y))
+    True
+    """
+    batches = [tuple(batch) for batch in micro_batches]
+    _check(loss, model, batches)
+    across = resolve_reduce(loss.process_group)
+    totals = _class_totals(loss, batches, across)
+    tables, states = _summed_tables(loss, model, batches, totals)
+    tables = (across(tables) if across is not None else tables).requires_grad_()
+    value = loss.loss_at(tables)
+    (slope,) = torch.autograd.grad(value, tables)
+    # DistributedDataParallel averages over processes; the gradient of the whole is their sum.
+    slope = slope * (dist.get_world_size(_group(loss)) if across is not None else 1)
+    for index, (batch, state) in enumerate(zip(batches, states, strict=True)):
+        last = index == len(batches) - 1
+        with torch.random.fork_rng(), _unsynchronised(model, last=last):
+            _set_random_state(state)
+            part = _tables(loss, model, batch, totals)
+            (part * slope).sum().backward()
+    return value.detach()
+
+
+def _summed_tables(
+    loss: EASTLoss, model: Any, batches: list[tuple[Any, ...]], totals: Reduce | None
+) -> tuple[Tensor, list[Any]]:
+    """First pass: the table of everything, and the random state before each micro-batch."""
+    states, total = [], None
+    with torch.no_grad():
+        for batch in batches:
+            states.append(_random_state())
+            part = _tables(loss, model, batch, totals)
+            total = part if total is None else total + part
+    if total is None:
+        _checks.fail("exact_backward", "micro_batches", "at least one", "none")
+    return total, states
+
+
+def _tables(loss: EASTLoss, model: Any, batch: tuple[Any, ...], totals: Reduce | None) -> Tensor:
+    inputs, targets, *weight = batch
+    return loss.tables(model(inputs), targets, weight[0] if weight else None, reduce=totals)
+
+
+def _class_totals(
+    loss: EASTLoss, batches: list[tuple[Any, ...]], across: Reduce | None
+) -> Reduce | None:
+    """With a prior, rows are normalised by the class totals of everything, known before the first pass.
+
+    The loss asks for them through its hook for sums over processes; here the answer is the sum over processes
+    and micro-batches.
+    """
+    if not isinstance(loss.prior, Tensor):
+        return None
+    seen: list[Tensor] = []
+
+    def note(table: Tensor) -> Tensor:
+        seen.append(table)
+        return table
+
+    for _, targets, *weight in batches:
+        shape = (len(targets), loss.prior.numel(), *targets.shape[2 if loss.multilabel else 1 :])
+        blank = torch.zeros(shape, dtype=torch.float64, device=targets.device)
+        loss.tables(blank, targets, weight[0] if weight else None, reduce=note)
+    total = torch.stack(seen).sum(0)
+    total = across(total) if across is not None else total
+
+    def known(table: Tensor) -> Tensor:
+        return total.to(table)
+
+    return known
+
+
+def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
+    if not isinstance(loss, EASTLoss):
+        got = _checks.describe(loss)
+        _checks.fail("exact_backward", "loss", "an EASTLoss", got, error=TypeError)
+    if loss.running is not None:
+        advice = "Leave running=None: two passes need no decayed table."
+        _checks.fail("exact_backward", "loss", "without running", f"{loss.running}", advice)
+    if not batches:
+        _checks.fail("exact_backward", "micro_batches", "at least one", "none")
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training for m in modules):  # noqa: SLF001
+        warnings.warn(
+            "batch norm in training mode normalises each micro-batch by itself and updates its statistics in "
+            "both passes; call .eval() on those layers, or use group norm",
+            stacklevel=3,
+        )
+
+
+def _group(loss: EASTLoss) -> Any:
+    return None if isinstance(loss.process_group, str) else loss.process_group
+
+
+def _unsynchronised(model: Any, *, last: bool) -> Any:
+    no_sync = getattr(model, "no_sync", None)
+    return nullcontext() if last or no_sync is None else no_sync()
+
+
+def _random_state() -> Any:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+    return torch.get_rng_state(), cuda
+
+
+def _set_random_state(state: Any) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state_all(state[1])
