@@ -58,6 +58,7 @@ class CollapseGuard(Callback):
         self.reference: list[Tensor] = []
         self.starts: list[dict[str, Tensor]] = []
         self.streaks: list[int] = []
+        self.given_up: list[int] = []
         self.warned = False
 
     def stage_start(self, run: Run) -> None:
@@ -124,8 +125,14 @@ class CollapseGuard(Callback):
     def _restore(self, run: Run, k: int, complaint: str) -> None:
         run.members.load_member(k, self.starts[k])
         self.streaks[k] = 0
+        self.given_up.append(k)
         run.stop = True
         self._say(run, f"{complaint} still: member {k} goes back to the start and the stage ends")
+
+    def stage_end(self, run: Run) -> None:
+        """Members that were given up stay at the start, whatever was averaged or kept for them."""
+        for k in self.given_up:
+            run.members.load_member(k, self.starts[k])
 
     def _say(self, run: Run, sentence: str) -> None:
         note = f"stage {run.stage.name!r}, epoch {run.epoch}: {sentence}"
@@ -134,7 +141,7 @@ class CollapseGuard(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Start, reference and streaks."""
-        names = ("reference", "starts", "streaks", "warned")
+        names = ("reference", "starts", "streaks", "given_up", "warned")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

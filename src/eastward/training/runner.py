@@ -129,9 +129,10 @@ def train_members(
 def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) -> list[Callback]:
     """The callbacks a stage asks for; annealing first, people last."""
     chosen: list[Callback] = [Anneal(stage)]
-    if stage.guard != "off":
-        chosen.append(CollapseGuard(answer=stage.guard == "answer"))
     chosen.append(AverageWeights(stage) if stage.average_last else KeepBest(stage.patience))
+    if stage.guard != "off":
+        # After the above: what the guard restores is not to be replaced by an average.
+        chosen.append(CollapseGuard(answer=stage.guard == "answer"))
     return [*chosen, *extra, *progress_callbacks(verbose)]
 
 
