@@ -6,7 +6,7 @@ import torch
 from lightning_fabric import Fabric
 
 from eastward.metrics import as_metric
-from eastward.training import Rows, Stage, StackedMLP, assign_folds
+from eastward.training import Rows, StackedMLP, Stage, assign_folds
 from eastward.training.loop import new_run
 
 
