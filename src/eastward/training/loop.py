@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.nn import functional
 
 from eastward.confusion import Counts, hard_confusion, multilabel_counts
 from eastward.metrics import Metric
@@ -33,6 +34,9 @@ __all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_
 
 # Rows per forward pass outside training, so that evaluation needs little memory whatever the data.
 EVALUATION_ROWS = 65_536
+
+# Far below what float32 can add to a gradient that still teaches something.
+DUST = 1e-20
 
 
 Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches
@@ -152,12 +156,20 @@ def _train_epoch(run: Run) -> Tensor:
     for chosen in run.source.epoch(run.generator):
         inputs, targets, weights = _batch(run, chosen)
         run.optimizer.zero_grad()
-        losses = run.objective(run.model(inputs), targets, weights)
+        logits = run.model(inputs)
+        logits.register_hook(_without_dust)
+        losses = run.objective(logits, targets, weights)
         run.fabric.backward(losses.sum())
         run.optimizer.step()
         total += losses.detach().cpu()
         steps += 1
     return total / steps
+
+
+def _without_dust(gradient: Tensor) -> Tensor:
+    # Saturated rows have gradients like 1e-40. No sum notices them, but a CPU multiplies such subnormal numbers some
+    # hundred times more slowly: a network that fits its data well trained 2.5 times as long.
+    return functional.hardshrink(gradient, DUST)
 
 
 def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
