@@ -26,6 +26,7 @@ from eastward.training.batches import (
     StratifiedBatches,
     take,
 )
+from eastward.training.focal import FocalObjective
 from eastward.training.members import Members, StackedMLP
 from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
 from eastward.training.stages import Stage
@@ -39,6 +40,7 @@ EVALUATION_ROWS = 65_536
 DUST = 1e-20
 
 
+Objective: TypeAlias = CrossEntropyObjective | FocalObjective | MetricObjective
 Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches
 
 
@@ -75,7 +77,7 @@ class Run:
     metric: Metric
     fabric: Fabric
     generator: torch.Generator
-    objective: CrossEntropyObjective | MetricObjective
+    objective: Objective
     source: Source
     model: Any
     optimizer: Any
@@ -115,9 +117,11 @@ def new_run(
         )
     else:
         source = ShuffledBatches(rows.train, stage.batch_size, stage.max_steps)
-    objective: CrossEntropyObjective | MetricObjective
+    objective: Objective
     if stage.objective == "cross_entropy":
         objective = CrossEntropyObjective(multilabel=rows.multilabel)
+    elif stage.objective == "focal":
+        objective = FocalObjective(multilabel=rows.multilabel)
     else:
         prior = rows.class_mass if stratified else None
         objective = MetricObjective(

@@ -15,7 +15,7 @@ from eastward import _checks
 
 __all__ = ["RECIPES", "Stage", "recipe_stages"]
 
-Objective: TypeAlias = Literal["cross_entropy", "metric"]
+Objective: TypeAlias = Literal["cross_entropy", "focal", "metric"]
 
 # Temperatures of the aligned stage, one per epoch; fixed, because selection on small validation sets is noise.
 LADDER = (0.2,) * 10 + (0.14,) * 6 + (0.1,) * 6 + (0.07,) * 6 + (0.05,) * 6
@@ -30,7 +30,7 @@ class Stage:
     ----------
     name : str
         For reports.
-    objective : {"cross_entropy", "metric"}
+    objective : {"cross_entropy", "focal", "metric"}
         What is minimised.
     max_epochs : int
         Upper limit.
@@ -86,6 +86,11 @@ def _cross_entropy(options: Mapping[str, Any]) -> list[Stage]:
             patience=options["patience"],
         )
     ]
+
+
+def _focal(options: Mapping[str, Any]) -> list[Stage]:
+    (stage,) = _cross_entropy(options)
+    return [replace(stage, name="focal", objective="focal")]
 
 
 def _auto(options: Mapping[str, Any]) -> list[Stage]:
@@ -145,7 +150,13 @@ def _btg(options: Mapping[str, Any]) -> list[Stage]:
 
 
 RECIPES = MappingProxyType(
-    {"auto": _auto, "paper": _paper, "btg": _btg, "cross_entropy": _cross_entropy}
+    {
+        "auto": _auto,
+        "paper": _paper,
+        "btg": _btg,
+        "cross_entropy": _cross_entropy,
+        "focal": _focal,
+    }
 )
 
 
@@ -154,7 +165,7 @@ def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
 
     Parameters
     ----------
-    recipe : {"auto", "paper", "btg", "cross_entropy"}
+    recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}
         ``auto``: cross-entropy, then the metric started at the tuned decision. ``paper``: EAST from scratch,
         cooled on plateaus. ``btg``: Bridging the Gap, fixed temperature and a threshold grid.
     **options
