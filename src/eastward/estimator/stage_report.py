@@ -54,19 +54,21 @@ def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
     folds = held.folds
     if int(folds.max()) == 0:
         folds = torch.arange(len(folds)) % INNER_FOLDS
-    shifted = held.logits.double().clone()
+    scores = held.logits.double()
     if not rows.multilabel:
-        shifted = torch.log_softmax(shifted, dim=1)
+        scores = torch.log_softmax(scores, dim=1)
+    shifted = scores.clone()
     tune = multilabel_thresholds if rows.multilabel else tune_offsets
     for fold in folds.unique():
         others = folds != fold
         if not others.any():
             continue
         weights = None if rows.weights is None else rows.weights[held.rows[others]]
+        # From the scores as they were: those of a fold already shifted know the labels of this one.
         offsets = tune(
-            shifted[others], rows.targets[held.rows[others]], metric, sample_weight=weights
+            scores[others], rows.targets[held.rows[others]], metric, sample_weight=weights
         )
-        shifted[~others] = shifted[~others] + offsets.to(shifted)
+        shifted[~others] += offsets.to(shifted)
     return shifted
 
 
