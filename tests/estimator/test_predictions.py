@@ -1,0 +1,189 @@
+"""What a fitted classifier says: predictions, probabilities, scores and the report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics as reference
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+from small_models import clusters, quick
+
+from eastward.decisions import tune_offsets
+from eastward.training import assign_folds
+
+
+@pytest.fixture(scope="module")
+def table():
+    return clusters()
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return quick(n_folds=3, max_epochs=10).fit(*table)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return clusters(seed=0, counts=(200, 100, 40))[0] * 1.1
+
+
+def test_predictions_are_the_arg_max_of_probabilities(fitted, fresh):
+    probabilities = fitted.predict_proba(fresh)
+    assert probabilities.shape == (340, 3)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    assert np.array_equal(fitted.predict(fresh), probabilities.argmax(1))
+
+
+def test_the_decision_function_is_the_logarithm_of_the_probabilities(fitted, fresh):
+    scores = fitted.decision_function(fresh)
+    assert np.array_equal(scores.argmax(1), fitted.predict(fresh))
+    softmax = torch.softmax(torch.from_numpy(scores), dim=1).numpy()
+    np.testing.assert_allclose(softmax, fitted.predict_proba(fresh))
+
+
+def test_of_two_classes_the_decision_function_is_one_number(table):
+    X, y = table
+    model = quick("f1").fit(X, y > 0)
+    scores = model.decision_function(X)
+    assert scores.shape == y.shape
+    assert np.array_equal(scores > 0, model.predict(X))
+    np.testing.assert_allclose(1 / (1 + np.exp(-scores)), model.predict_proba(X)[:, 1], rtol=1e-9)
+
+
+def test_raw_probabilities_are_the_mean_of_the_networks_without_offsets(fitted, fresh):
+    scaled = (fresh.astype(np.float32) - fitted.scaler_.mean.numpy()) / fitted.scaler_.scale.numpy()
+    inputs = torch.from_numpy(scaled.clip(-10, 10))
+    each = [fitted.members_.member(k)(inputs).softmax(1) for k in range(3)]
+    mean = torch.stack(each).mean(0).detach().numpy()
+    np.testing.assert_allclose(fitted.raw_predict_proba(fresh), mean, atol=1e-6)
+    assert np.abs(fitted.offsets_).max() > 0
+    shifted = np.log(mean) + fitted.offsets_
+    np.testing.assert_allclose(
+        fitted.predict_proba(fresh),
+        np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True),
+        atol=1e-6,
+    )
+
+
+def test_a_row_has_its_probabilities_whatever_rows_are_beside_it(fitted, fresh):
+    together = fitted.predict_proba(fresh)
+    for row in (0, 100, 339):
+        alone = fitted.predict_proba(fresh[row : row + 1])
+        np.testing.assert_allclose(alone[0], together[row], rtol=1e-12)
+
+
+def test_large_tables_are_predicted_in_parts(fitted, fresh, monkeypatch):
+    expected = fitted.predict_proba(fresh)
+    monkeypatch.setattr("eastward.estimator.classifier.PREDICTION_ROWS", 100)
+    np.testing.assert_allclose(fitted.predict_proba(fresh), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("f1_macro", lambda y, p: reference.f1_score(y, p, average="macro")),
+        ("accuracy", reference.accuracy_score),
+        ("matthews_corrcoef", reference.matthews_corrcoef),
+        ("balanced_accuracy", reference.balanced_accuracy_score),
+        ("f2_macro", lambda y, p: reference.fbeta_score(y, p, beta=2, average="macro")),
+        (
+            "cohen_kappa_quadratic",
+            lambda y, p: reference.cohen_kappa_score(y, p, weights="quadratic"),
+        ),
+    ],
+)
+def test_the_score_is_the_metric(table, metric, expected):
+    X, y = table
+    model = quick(metric, max_epochs=3).fit(X, y)
+    assert model.score(X, y) == pytest.approx(expected(y, model.predict(X)))
+
+
+def test_the_score_takes_weights(fitted, table):
+    X, y = table
+    weights = np.random.default_rng(0).random(len(y))
+    expected = reference.f1_score(y, fitted.predict(X), average="macro", sample_weight=weights)
+    assert fitted.score(X, y, sample_weight=weights) == pytest.approx(expected)
+
+
+def test_a_cost_scores_negative(table):
+    X, y = table
+    cost = [[0, 1, 1], [1, 0, 1], [20, 20, 0]]
+    model = quick("expected_cost", metric_options={"cost": cost}).fit(X, y)
+    table_of_errors = reference.confusion_matrix(y, model.predict(X))
+    expected = (table_of_errors * np.array(cost)).sum() / len(y)
+    assert model.score(X, y) == pytest.approx(-expected)
+    plain = quick("accuracy").fit(X, y)
+    assert (model.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
+
+
+def test_without_a_tuned_decision_there_are_no_offsets(table, fresh):
+    for model in (quick(tune_decision=False), quick(recipe="cross_entropy"), quick(recipe="paper")):
+        model.fit(*table)
+        assert not model.offsets_.any()
+        np.testing.assert_allclose(model.raw_predict_proba(fresh), model.predict_proba(fresh))
+    tuned = quick(recipe="cross_entropy", tune_decision=True).fit(*table)
+    assert tuned.offsets_.any()
+
+
+def held_out(model, X, y):
+    """Rows and log-probabilities of each fold, by the network that did not see it, and the folds."""
+    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    folds = assign_folds(torch.from_numpy(y), 3, torch.Generator().manual_seed(seed))
+    scores = torch.zeros(len(y), len(model.classes_), dtype=torch.float64)
+    inputs = model.scaler_(torch.from_numpy(X.astype(np.float32)))
+    for k in range(3):
+        logits = model.members_.member(k)(inputs[folds == k]).detach()
+        scores[folds == k] = torch.log_softmax(logits.double(), dim=1)
+    return scores, folds
+
+
+def test_the_report_holds_recomputable_held_out_scores(fitted, table):
+    X, y = table
+    scores, folds = held_out(fitted, X, y)
+    report = fitted.report_
+    assert report["metric"] == "f1_macro"
+    assert report["held_out_rows"] == len(y)
+    assert [stage["name"] for stage in report["stages"]] == ["cross-entropy", "aligned"]
+    last = report["stages"][-1]
+    plain = reference.f1_score(y, scores.argmax(1), average="macro")
+    assert last["argmax"] == pytest.approx(plain)
+
+    targets, shifted = torch.from_numpy(y), scores.clone()
+    for k in range(3):
+        others = folds != k
+        shifted[~others] += tune_offsets(scores[others], targets[others], "f1_macro")
+    tuned = reference.f1_score(y, shifted.argmax(1), average="macro")
+    assert last["tuned"] == pytest.approx(tuned), "offsets of a fold come from untouched others"
+
+
+def test_the_report_speaks_in_sentences_with_its_own_numbers(fitted):
+    first, second = fitted.report_["stages"]
+    expected = [
+        f"{stage['name']}: held-out f1_macro {stage['argmax']:.4f} by arg max, {stage['tuned']:.4f} "
+        f"({stage['tuned'] - stage['argmax']:+.4f}) with a tuned decision"
+        for stage in (first, second)
+    ]
+    gain = f"aligned changed the tuned score by {second['tuned'] - first['tuned']:+.4f}"
+    assert fitted.report_["sentences"] == [*expected, gain]
+    assert fitted.report_["notes"] == []
+    assert fitted.report_["interrupted"] is False
+
+
+@pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])
+def test_every_recipe_reports_its_stages_and_epochs(table, recipe):
+    model = quick(recipe=recipe, max_epochs=4, n_folds=1).fit(*table)
+    names = list(dict.fromkeys(record["stage"] for record in model.history_))
+    assert [stage["name"] for stage in model.report_["stages"]] == names
+    assert model.n_iter_ == len(model.history_) > 0
+
+
+def test_training_helps():
+    X, y = clusters(counts=(300, 150, 50), spread=0.5)
+    model = quick(max_epochs=20, n_folds=3).fit(X[::2], y[::2])
+    linear = LogisticRegression().fit(X[::2], y[::2]).predict(X[1::2])
+    # The clouds are round and equal, so that a linear classifier is as good as any.
+    assert (
+        model.score(X[1::2], y[1::2]) > reference.f1_score(y[1::2], linear, average="macro") - 0.03
+    )
