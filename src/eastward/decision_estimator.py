@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from eastward import _checks
-from eastward.decisions import cheapest, stratified_folds
+from eastward.decisions import cheapest
 from eastward.decisions._merit import Merit
 from eastward.decisions.costs import abstention_label, costs_of, labels_or_abstention
 from eastward.decisions.cross_fitting import (
@@ -71,11 +71,10 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     n_bags : int, default=15
         Bootstraps over which offsets are averaged.
     shrinkage : "auto" or float in [0, 1], default="auto"
-        Factor for the offsets. "auto": 1 for two classes; for more the best of 0.25, 0.5 and 1 in cross-validation.
-    guard : {"auto", "strict", "lenient", "off"}, default="auto"
-        When to keep the plain argmax: unless the cross-validated gain exceeds its standard error ("strict"), only if it
-        falls below minus its standard error ("lenient"), never ("off"). "auto" is lenient for two classes, whose one
-        threshold overfits little, and strict for more.
+        Factor for the offsets. "auto": the largest of 0.25, 0.5 and 1 that the guard lets pass.
+    guard : "auto", float or None, default="auto"
+        How many standard errors the cross-validated gain has to exceed, or else the plain argmax stays. "auto" is 0.5,
+        and -0.5 for two classes: one threshold overfits little, so a small loss is forgiven. None: no guard.
     max_offset : float, default=6.0
         Offsets are searched within plus or minus this many nats.
     cost : array-like of shape (n_classes, n_classes), optional
@@ -142,7 +141,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         method: str = "auto",
         n_bags: int = 15,
         shrinkage: str | float = "auto",
-        guard: str = "auto",
+        guard: str | float | None = "auto",
         max_offset: float = 6.0,
         cost: Any = None,
         abstain_cost: float | None = None,
@@ -189,8 +188,8 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         check_two_classes(_FIT, y, weight)
         self._check_options(self._num_classes(y))
         params = estimator_params(self, sample_weight, fit_params)
-        scores, folds = self._cross_fit(X, y, params)
-        decision = self._tuned_decision(scores, label_codes(_FIT, self.classes_, y), folds, weight)
+        scores = self._cross_fit(X, y, params)
+        decision = self._tuned_decision(scores, label_codes(_FIT, self.classes_, y), weight)
         gain, self.report_ = decision.gain, decision.report
         self.offsets_, self.offsets_by_fold_ = decision.offsets, decision.by_fold
         self.baseline_score_, self.tuned_score_ = gain.before, gain.after
@@ -325,7 +324,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
-    def _cross_fit(self, X: Any, y: Array, params: Any) -> tuple[Array, Array]:
+    def _cross_fit(self, X: Any, y: Array, params: Any) -> Array:
         """Fit the estimator, unless it is fitted already, and predict each sample without it."""
         if not self._is_fitted_already():
             splits = partition(self.cv, X, y)
@@ -334,8 +333,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             self.classes_ = self.estimator_.classes_
             return scores
         self.estimator_, self.classes_ = self.estimator, self.estimator.classes_
-        codes = torch.from_numpy(label_codes(_FIT, self.classes_, y))
-        return self._scores(X), stratified_folds(codes, 5, seed=0).numpy()
+        return self._scores(X)
 
     def _is_fitted_already(self) -> bool:
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
@@ -358,9 +356,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             advice = "For example cost=1 - np.eye(n_classes)."
             _checks.fail(_FIT, "abstain_cost", "None without cost", self.abstain_cost, advice)
 
-    def _tuned_decision(
-        self, scores: Array, codes: Array, folds: Array, weight: Array | None
-    ) -> TunedDecision:
+    def _tuned_decision(self, scores: Array, codes: Array, weight: Array | None) -> TunedDecision:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.cost is not None:
             abstention_label(_FIT, self.classes_, self.abstain_label)
@@ -369,7 +365,6 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return offset_decision(
             scores,
             codes,
-            folds,
             self.metric,
             self.classes_.tolist(),
             guard=self.guard,

@@ -84,8 +84,8 @@ def partition(cv: Any, X: Any, y: Array) -> Splits:
 
 def cross_fitted_scores(
     estimator: Any, X: Any, y: Array, splits: Splits, params: Any, n_jobs: int | None
-) -> tuple[Array, Array]:
-    """Log-scores ``(N, C)`` of samples by copies fitted without them, and the fold ``(N,)`` of each."""
+) -> Array:
+    """Log-scores ``(N, C)`` of samples by copies of the estimator that were fitted without them."""
     method = response_method(estimator)
     with warnings.catch_warnings():
         # Said once, and more to the point, by `partition`.
@@ -93,10 +93,7 @@ def cross_fitted_scores(
         response = cross_val_predict(
             estimator, X, y, cv=splits, method=method, params=params, n_jobs=n_jobs
         )
-    folds = np.empty(len(y), dtype=np.int64)
-    for number, (_, test) in enumerate(splits):
-        folds[test] = number
-    return log_scores(response, method), folds
+    return log_scores(response, method)
 
 
 def response_method(estimator: Any) -> str:

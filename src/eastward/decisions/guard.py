@@ -24,15 +24,17 @@ __all__ = ["OffsetEvidence", "guarded_offsets", "offset_evidence", "stratified_f
 
 FACTORS = (0.25, 0.5, 1.0)
 
-GUARDS = ("strict", "lenient", "off")
-
 # Fewer rows than this do not show whether any offset helps: zero stays.
 FEWEST_ROWS = 20
 
-# A class of fewer rows than folds is missing from some fold. Then the offsets are halved at least, and the gain has
-# to exceed two standard errors instead of one.
+# A class of so few rows is missing from most folds, and one row decides its offset: then the offsets are halved at
+# least and the gain has to exceed a whole standard error.
 FEWEST_ROWS_PER_CLASS = 5
 CAUTIOUS_FACTOR = 0.5
+CAUTIOUS_GUARD = 1.0
+
+# Small samples need offsets that were tuned on nearly all rows; large ones are judged well enough by half the work.
+MANY_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,9 @@ def offset_evidence(
     targets: Any,
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
     *,
-    folds: int | Any = 5,
+    folds: int | Any = None,
     factors: Sequence[float] = FACTORS,
-    guard: str = "strict",
+    guard: float | None = 0.5,
     n_bags: int = 15,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -110,7 +112,7 @@ def offset_evidence(
     max_sweeps: int = 3,
     method: str = "auto",
 ) -> OffsetEvidence:
-    r"""Bagged offsets, the shrinkage factor that cross-validation prefers, and the evidence for it.
+    r"""Bagged offsets, the shrinkage factor that cross-validation allows, and the evidence for it.
 
     .. math:: \text{gain}(s) = M\Big(\sum_k C_k(s\,b_{-k})\Big) - M\Big(\sum_k C_k(0)\Big)
 
@@ -125,13 +127,14 @@ def offset_evidence(
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
         What to maximise (or minimise, where lower is better).
-    folds : int or array of int, default=5
-        How many stratified folds, or ``(N,)`` the fold of each sample: 0, 1, ...
+    folds : int or array of int, optional
+        How many stratified folds, or ``(N,)`` the fold of each sample: 0, 1, ... By default 10, or 5 from 2000 samples
+        on.
     factors : sequence of float, default=(0.25, 0.5, 1.0)
         Shrinkage factors to choose from, in [0, 1].
-    guard : {"strict", "lenient", "off"}, default="strict"
-        When to keep zero: unless the best factor's gain exceeds its standard error ("strict"), only if it falls below
-        minus its standard error ("lenient"), never ("off").
+    guard : float or None, default=0.5
+        How many standard errors the gain of a factor has to exceed; the largest such factor is taken, or zero. Negative
+        numbers forgive a small loss. None takes the largest factor whatever its gain.
     n_bags, sample_weight, random_state, max_offset, max_sweeps, method
         As in :func:`bagged_offsets`.
 
@@ -142,8 +145,8 @@ def offset_evidence(
 
     Notes
     -----
-    Under either guard, fewer than 20 samples always give zero; if the smallest class has fewer than 5, the factor is at
-    most 0.5 (no factor of the given ones: zero) and the gain has to exceed two standard errors.
+    Under a guard, fewer than 20 samples always give zero; if the smallest class has fewer than 5, the factor is at
+    most 0.5 and the gain has to exceed a whole standard error.
 
     Examples
     --------
@@ -158,7 +161,8 @@ def offset_evidence(
     bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1)
     seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
     _checks.one_of(caller, "method", method, METHODS)
-    _checks.one_of(caller, "guard", guard, GUARDS)
+    if guard is not None:
+        guard = _checks.real(caller, "guard", guard)
     choices = _checked_factors(caller, factors)
     fold_of = _checked_folds(caller, folds, sample, seed)
     merit = Merit(metric, sample.num_classes)
@@ -174,19 +178,19 @@ def offset_evidence(
     return OffsetEvidence(factor * tune(sample), factor, by_fold, gains, errors, fold_of)
 
 
-def caution(caller: str, guard: Any, shrinkage: Any, num_classes: int) -> tuple[str, Any]:
+def caution(caller: str, guard: Any, shrinkage: Any, num_classes: int) -> tuple[Any, Any]:
     """What "auto" stands for: the guard, and the shrinkage factors to choose from.
 
-    One threshold between two classes overfits little, and guard and shrinkage then cost more than they save; with
-    more classes they pay (docs/decisions/0010-guard.md has the figures).
+    One threshold between two classes overfits little, so there a small loss in cross-validation is forgiven
+    (docs/decisions/0010-when-to-trust-tuned-offsets.md has the figures).
     """
-    _checks.one_of(caller, "guard", guard, ("auto", *GUARDS))
-    if guard == "auto":
-        guard = "lenient" if num_classes == 2 else "strict"
+    if isinstance(guard, str):
+        _checks.one_of(caller, "guard", guard, ("auto",), otherwise="a number, or None")
+        guard = -0.5 if num_classes == 2 else 0.5
     if not isinstance(shrinkage, str):
         return guard, (shrinkage,)
     _checks.one_of(caller, "shrinkage", shrinkage, ("auto",), otherwise="a number in [0, 1]")
-    return guard, (1.0,) if num_classes == 2 else FACTORS
+    return guard, FACTORS
 
 
 def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
@@ -240,21 +244,21 @@ def _jackknife_error(values: Tensor) -> float:
 
 
 def _chosen_factor(
-    sample: Sample, gains: dict[float, float], errors: dict[float, float], guard: str
+    sample: Sample, gains: dict[float, float], errors: dict[float, float], guard: float | None
 ) -> float:
+    """The largest factor that the guard lets pass, or 0."""
+    if guard is None:
+        return max(gains)
     counts = torch.bincount(sample.targets[sample.weight > 0])
-    if guard != "off" and int(counts.sum()) < FEWEST_ROWS:
+    if int(counts.sum()) < FEWEST_ROWS:
         return 0.0
-    cautious = guard != "off" and int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS
-    allowed = [factor for factor in gains if not cautious or factor <= CAUTIOUS_FACTOR]
-    if not allowed:
-        return 0.0
-    best = max(allowed, key=lambda factor: (gains[factor], factor))
-    if guard == "off":
-        return best
-    if guard == "lenient" and not cautious:
-        return best if gains[best] >= -errors[best] else 0.0
-    return best if gains[best] > (2 if cautious else 1) * errors[best] else 0.0
+    largest = 1.0
+    if int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS:
+        guard, largest = max(guard, CAUTIOUS_GUARD), CAUTIOUS_FACTOR
+    passing = [
+        factor for factor in gains if factor <= largest and gains[factor] > guard * errors[factor]
+    ]
+    return max(passing, default=0.0)
 
 
 def _checked_factors(caller: str, factors: Sequence[float]) -> tuple[float, ...]:
@@ -265,6 +269,8 @@ def _checked_factors(caller: str, factors: Sequence[float]) -> tuple[float, ...]
 
 
 def _checked_folds(caller: str, folds: Any, sample: Sample, seed: int) -> Tensor:
+    if folds is None:
+        folds = 10 if len(sample.targets) < MANY_ROWS else 5
     if isinstance(folds, int) and not isinstance(folds, bool):
         count = _checks.whole_number(caller, "folds", folds, at_least=2)
         return stratified_folds(sample.targets, min(count, len(sample.targets)), seed)

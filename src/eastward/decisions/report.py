@@ -13,7 +13,7 @@ from eastward.metrics import Metric
 
 
 def offset_report(
-    evidence: OffsetEvidence, labels: Sequence[Any], codes: Any, guard: str
+    evidence: OffsetEvidence, labels: Sequence[Any], codes: Any, guard: float | None
 ) -> dict[str, Any]:
     """What is known of tuned offsets, class by class."""
     counts = torch.bincount(torch.as_tensor(codes), minlength=len(labels)).tolist()

@@ -29,11 +29,10 @@ class TunedDecision(NamedTuple):
 def offset_decision(
     scores: NDArray[Any],
     codes: NDArray[Any],
-    folds: NDArray[Any],
     metric: str | Metric | Callable[[Any], Any],
     labels: Sequence[Any],
     *,
-    guard: str,
+    guard: Any,
     shrinkage: Any,
     sample_weight: NDArray[Any] | None,
     random_state: int,
@@ -44,7 +43,7 @@ def offset_decision(
     guard, factors = caution("offset_decision", guard, shrinkage, size)
     common: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
     evidence = offset_evidence(
-        scores, codes, metric, folds=folds, factors=factors, guard=guard, **common, **search
+        scores, codes, metric, factors=factors, guard=guard, **common, **search
     )
     pair = decide(scores), decide(torch.from_numpy(scores) + evidence.shifts())
     gain = decision_gain(*pair, codes, metric, num_classes=size, **common)
