@@ -17,6 +17,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward._numerics import at_least_float32, safe_divide
+from eastward._samples import flatten_samples
 from eastward.protocols import Confusion, Memberships, Reduce, Targets
 
 __all__ = [
@@ -183,16 +184,14 @@ def multilabel_counts(
 
     Parameters
     ----------
-    memberships : Tensor
-        ``(N, L)``: the degree to which each label is predicted.
-    targets : Tensor
-        ``(N, L)`` zeros and ones; entries equal to ``ignore_index`` do not exist.
+    memberships, targets : Tensor
+        ``(N, L)``: the degree to which each label is predicted, and zeros and ones.
     sample_weight : Tensor, optional
         ``(N,)`` or ``(N, L)``.
     prior : sequence of L numbers, optional
         True rate of positives of each label.
     ignore_index : int or None, default=-100
-        Label of entries to pass over.
+        Entries of the targets with this value do not exist.
     reduce : callable, optional
         Sum over processes, needed only with ``prior``.
 
@@ -207,31 +206,16 @@ def multilabel_counts(
     >>> multilabel_counts(torch.tensor([[0.9, 0.1]]), torch.tensor([[1, 0]])).fp
     tensor([0.0000, 0.1000])
     """
-    caller = "multilabel_counts"
-    _checks.indicator_targets(caller, targets, ignore_index)
-    memberships = at_least_float32(memberships)
-    weights = torch.ones_like(memberships)
+    _checks.indicator_targets("multilabel_counts", targets, ignore_index)
     if sample_weight is not None:
-        _checks.weights(caller, sample_weight)
-        given = sample_weight.to(memberships)
-        weights = weights * (given if given.dim() == memberships.dim() else given.unsqueeze(-1))
-    if ignore_index is not None:
-        weights = weights.masked_fill(targets == ignore_index, 0.0)
-    positive = (targets == 1).to(memberships.dtype)
-    if prior is not None:
-        rate = _checks.prior(caller, prior, memberships.shape[1], sums_to_one=False).to(memberships)
-        mass = torch.stack([(weights * (1 - positive)).sum(0), (weights * positive).sum(0)])
-        mass = reduce(mass) if reduce is not None else mass
-        scale = safe_divide(torch.stack([1 - rate, rate]), mass)
-        weights = weights * torch.where(positive.bool(), scale[1], scale[0])
-    on, off = weights * positive, weights * (1 - positive)
-    hit, miss = memberships, 1 - memberships
-    return Counts(
-        tp=(on * hit).sum(0),
-        fp=(off * hit).sum(0),
-        fn=(on * miss).sum(0),
-        tn=(off * miss).sum(0),
-        exclusive=False,
+        _checks.weights("multilabel_counts", sample_weight)
+    return label_counts(
+        memberships,
+        targets,
+        sample_weight=sample_weight,
+        prior=prior,
+        ignore_index=ignore_index,
+        reduce=reduce,
     )
 
 
@@ -333,6 +317,43 @@ def class_counts(
     return _counts(tp, true, predicted, weights.sum())
 
 
+def label_counts(
+    memberships: Memberships,
+    targets: Targets,
+    *,
+    sample_weight: Tensor | None = None,
+    prior: Any = None,
+    ignore_index: int | None = -100,
+    reduce: Reduce | None = None,
+) -> Counts:
+    """:func:`multilabel_counts` of checked input."""
+    memberships = at_least_float32(memberships)
+    weights = torch.ones_like(memberships)
+    if sample_weight is not None:
+        given = sample_weight.to(memberships)
+        weights = weights * (given if given.dim() == memberships.dim() else given.unsqueeze(-1))
+    if ignore_index is not None:
+        weights = weights.masked_fill(targets == ignore_index, 0.0)
+    positive = (targets == 1).to(memberships.dtype)
+    if prior is not None:
+        rate = _checks.prior(
+            "multilabel_counts", prior, memberships.shape[1], sums_to_one=False
+        ).to(memberships)
+        mass = torch.stack([(weights * (1 - positive)).sum(0), (weights * positive).sum(0)])
+        mass = reduce(mass) if reduce is not None else mass
+        scale = safe_divide(torch.stack([1 - rate, rate]), mass)
+        weights = weights * torch.where(positive.bool(), scale[1], scale[0])
+    on, off = weights * positive, weights * (1 - positive)
+    hit, miss = memberships, 1 - memberships
+    return Counts(
+        tp=(on * hit).sum(0),
+        fp=(off * hit).sum(0),
+        fn=(on * miss).sum(0),
+        tn=(off * miss).sum(0),
+        exclusive=False,
+    )
+
+
 def _counts(tp: Tensor, true: Tensor, predicted: Tensor, total: Tensor) -> Counts:
     # Differences of equal sums round to about -1e-8; a count below zero would leave the metric's range.
     fp, fn = (predicted - tp).clamp_min(0), (true - tp).clamp_min(0)
@@ -370,43 +391,9 @@ def _flat(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     _checks.floating(caller, "memberships", memberships)
     _checks.tensor(caller, "targets", targets)
+    if sample_weight is not None:
+        _checks.weights(caller, sample_weight)
     return flatten_samples(caller, memberships, targets, sample_weight, argument="memberships")
-
-
-def flatten_samples(
-    caller: str,
-    scores: Tensor,
-    targets: Tensor,
-    sample_weight: Tensor | None,
-    *,
-    argument: str = "logits",
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Move classes last and flatten the rest: ``(N, C, ...) + (N, ...) -> (M, C) + (M,)``."""
-    if scores.dim() < 2:
-        expected = "of shape (N, C) or (N, C, ...)"
-        _checks.fail(caller, argument, expected, _checks.describe(scores))
-    expected_shape = (scores.shape[0], *scores.shape[2:])
-    if targets.shape != expected_shape:
-        advice = f"They go with {argument} of shape {tuple(scores.shape)}."
-        _checks.fail(
-            caller, "targets", f"of shape {expected_shape}", _checks.describe(targets), advice
-        )
-    weight = flat_weight(caller, sample_weight, targets)
-    return scores.movedim(1, -1).reshape(-1, scores.shape[1]), targets.reshape(-1), weight
-
-
-def flat_weight(caller: str, sample_weight: Tensor | None, targets: Tensor) -> Tensor | None:
-    """Weights of shape ``(N,)`` or of the targets' shape, checked and flattened like the targets."""
-    if sample_weight is None:
-        return None
-    _checks.weights(caller, sample_weight)
-    if sample_weight.shape == targets.shape:
-        return sample_weight.reshape(-1)
-    if sample_weight.shape != targets.shape[:1]:
-        expected = f"of shape ({targets.shape[0]},) or {tuple(targets.shape)}"
-        _checks.fail(caller, "sample_weight", expected, _checks.describe(sample_weight))
-    trailing = (1,) * (targets.dim() - 1)
-    return sample_weight.reshape(-1, *trailing).expand(targets.shape).reshape(-1)
 
 
 def _check_width(caller: str, memberships: Tensor, num_classes: int | None) -> None:

@@ -146,7 +146,7 @@ def test_without_checks_a_batch_of_ignored_samples_is_silent():
 
 
 @pytest.mark.parametrize("loss", [ew.AUROCLoss, ew.AveragePrecisionLoss])
-@pytest.mark.parametrize("label", [0, 1, -100])
+@pytest.mark.parametrize("label", [0, 1])
 def test_ranking_losses_of_a_batch_without_both_classes_are_flat_and_finite(loss, label):
     logits = torch.randn(6, requires_grad=True)
     value = loss()(logits, torch.full((6,), label))
@@ -192,3 +192,46 @@ def test_the_watcher_of_tensors_would_see_a_square():
     with LargestTensor() as largest:
         ew.metric_loss(torch.randn(8, 300), torch.arange(8), "cohen_kappa_linear")
     assert largest.elements >= 300**2
+
+
+MULTILABEL_METRICS = [
+    "f1_macro",
+    "f1_micro",
+    "f1_weighted",
+    "jaccard_macro",
+    "precision_macro",
+    "matthews_corrcoef",
+    "cohen_kappa",
+    "balanced_accuracy",
+    "geometric_mean",
+    "accuracy",
+]
+
+
+@pytest.mark.parametrize("metric", MULTILABEL_METRICS)
+def test_false_positives_of_labels_without_positives_get_a_gradient(metric):
+    torch.manual_seed(0)
+    logits = torch.randn(8, 3, requires_grad=True)
+    loss = ew.metric_loss(logits, torch.zeros(8, 3), metric, multilabel=True)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert torch.isfinite(gradient).all()
+    assert (gradient > 0).all(), "every label that is wrongly predicted must be pushed down"
+
+
+def test_a_micro_average_is_untouched_as_long_as_one_label_has_positives():
+    torch.manual_seed(0)
+    logits, targets = torch.randn(8, 3), torch.zeros(8, 3)
+    targets[:4, 0] = 1
+    degrees = ew.heaviside(torch.sigmoid(logits), 0.5, 0.2)
+    expected = 1 - ew.metrics.f1(ew.multilabel_counts(degrees, targets), "micro")
+    torch.testing.assert_close(ew.metric_loss(logits, targets, "f1_micro", multilabel=True), expected)
+
+
+@pytest.mark.parametrize("loss", [ew.AUROCLoss(), ew.AveragePrecisionLoss()])
+def test_ranking_losses_of_nothing_are_zero_with_a_warning(loss):
+    logits = torch.randn(4, 3, requires_grad=True)
+    with pytest.warns(UserWarning, match="every sample is ignored"):
+        value = loss(logits, torch.full((4,), -100))
+    value.backward()
+    assert value.item() == 0
+    assert (logits.grad == 0).all()

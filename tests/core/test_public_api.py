@@ -16,11 +16,13 @@ import eastward as ew
 PUBLIC_NAMES = {
     "AUROCLoss",
     "AveragePrecisionLoss",
+    "Comparison",
     "Counts",
     "EASTClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "compare",
     "exact_backward",
     "hard_step",
     "heaviside",

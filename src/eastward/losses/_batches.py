@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward._numerics import at_least_float32
-from eastward.confusion import flat_weight, flatten_samples
+from eastward._samples import flat_weight, flatten_samples
 
 
 class Batch(NamedTuple):
@@ -35,6 +35,7 @@ def prepare_batch(
     inspect = check_inputs and _checks.can_inspect(logits, targets)
     if inspect:
         _checks.finite(caller, "logits", logits)
+    _check_weight(caller, sample_weight, inspect=inspect)
     if multilabel:
         batch = _multilabel_batch(caller, logits, targets, sample_weight)
     elif logits.dim() < 2 or logits.shape[1] == 1:
@@ -47,6 +48,13 @@ def prepare_batch(
     elif inspect or batch.targets.is_floating_point():
         _checks.class_targets(caller, batch.targets, batch.logits.shape[1], ignore_index)
     return batch
+
+
+def _check_weight(caller: str, sample_weight: Tensor | None, *, inspect: bool) -> None:
+    if sample_weight is not None:
+        _checks.tensor(caller, "sample_weight", sample_weight)
+        if inspect:
+            _checks.weights(caller, sample_weight)
 
 
 def _single_logit_batch(
@@ -76,7 +84,6 @@ def _multilabel_batch(
     size = logits.shape[1]
     weight = None
     if sample_weight is not None and sample_weight.shape == logits.shape:
-        _checks.weights(caller, sample_weight)
         weight = sample_weight.movedim(1, -1).reshape(-1, size)
     elif sample_weight is not None:
         per_sample = flat_weight(caller, sample_weight, targets.select(1, 0))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward.confusion import Counts, class_confusion, class_counts, multilabel_counts
+from eastward.confusion import Counts, class_confusion, class_counts, label_counts
 from eastward.losses._batches import Batch
 from eastward.memberships import class_probabilities, memberships_at
 from eastward.metrics import Metric, as_metric
@@ -72,7 +72,7 @@ def soft_tables(
             multilabel=multilabel,
         )
         if multilabel:
-            table = multilabel_counts(degrees, batch.targets, **common).stack()
+            table = label_counts(degrees, batch.targets, **common).stack()
         elif metric.needs_matrix:
             table = class_confusion(degrees, batch.targets, **common)
         else:
@@ -93,26 +93,54 @@ def loss_of_tables(
     tables: Tensor, metric: Metric, *, virtual: bool, multilabel: bool, warn: bool = True
 ) -> Scalar:
     """The loss at the (summed) tables; zero, with a warning, if they are empty."""
-    empty = tables.sum() <= 0
-    if warn and _checks.can_inspect(tables) and bool(empty):
-        warnings.warn(
-            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
-            stacklevel=3,
-        )
+    empty = is_empty(tables, warn=warn)
     values = [_metric_of(table, metric, virtual, multilabel) for table in tables.unbind(0)]
     value = torch.stack(values).mean()
     loss = 1 - value if metric.higher_is_better else value
     return torch.where(empty, 0.0, loss)
 
 
+def is_empty(tables: Tensor, *, warn: bool) -> Tensor:
+    """Whether no sample is left, as a 0-d boolean; a warning says so where values may be looked at."""
+    empty = tables.sum() <= 0
+    if warn and _checks.can_inspect(tables) and bool(empty):
+        warnings.warn(
+            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
+            stacklevel=4,
+        )
+    return empty
+
+
 def _metric_of(table: Tensor, metric: Metric, virtual: bool, multilabel: bool) -> Tensor:
     counted = multilabel or not metric.needs_matrix
-    if virtual and metric.needs_two_classes and not multilabel:
+    if virtual and multilabel and (metric.per_class or metric.needs_two_classes):
+        table = with_virtual_labels(table, pooled=metric.options.get("average") == "micro")
+    elif virtual and metric.needs_two_classes and not multilabel:
         table = with_virtual_classes(table, counted=counted)
     confusion = Counts.unstack(table, exclusive=not multilabel) if counted else table
     value = metric(confusion)
     _checks.metric_value(metric.name, value, table)
     return value
+
+
+def with_virtual_labels(table: Tensor, *, pooled: bool) -> Tensor:
+    """The same for independent labels, each of which is a problem of two classes, ``(4, L)``.
+
+    A false positive of a label takes nothing from another label, so a label without positives would go unpunished.
+    A pooled (micro) metric is defined as long as any label has positives, and is left alone then.
+    """
+    positives, negatives = table[0] + table[2], table[1] + table[3]
+    no_positives, no_negatives = positives <= 0, negatives <= 0
+    if pooled:
+        no_positives, no_negatives = (
+            no_positives & no_positives.all(),
+            no_negatives & no_negatives.all(),
+        )
+    share = VIRTUAL_SHARE * (positives + negatives).detach()
+    nothing = torch.zeros_like(share)
+    extra_tp = torch.where(no_positives, share, nothing)
+    extra_tn = torch.where(no_negatives, share, nothing)
+    return table + torch.stack([extra_tp, nothing, nothing, extra_tn])
 
 
 def with_virtual_classes(table: Tensor, *, counted: bool) -> Tensor:

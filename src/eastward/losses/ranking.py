@@ -12,6 +12,7 @@ from torch.nn.functional import one_hot
 from eastward import _checks
 from eastward.distributed import resolve_reduce
 from eastward.losses._batches import Batch, prepare_batch, result_dtype
+from eastward.losses._tables import is_empty
 from eastward.losses._temperature import as_temperature
 from eastward.memberships import class_probabilities
 from eastward.protocols import Logits, Scalar, Step, Targets
@@ -80,7 +81,8 @@ class _GridLoss(nn.Module):
         )
         reduce = resolve_reduce(self.process_group)
         tables = reduce(tables) if reduce is not None else tables
-        return (1 - self._mean_area(tables)).to(result_dtype(logits))
+        empty = is_empty(tables, warn=self.check_inputs)
+        return torch.where(empty, 0.0, 1 - self._mean_area(tables)).to(result_dtype(logits))
 
     def _columns(self, batch: Batch) -> tuple[Tensor, Tensor, int | None]:
         """Scores and indicators of the binary columns (one-vs-rest, or class 1 of two); what to ignore."""
