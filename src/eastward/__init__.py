@@ -22,17 +22,20 @@ from eastward.memberships import soft_memberships
 from eastward.steps import hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
+    from eastward.comparison import Comparison, compare
     from eastward.decision_estimator import TunedDecisionClassifierCV
     from eastward.estimator import EASTClassifier
 
 __all__ = [
     "AUROCLoss",
     "AveragePrecisionLoss",
+    "Comparison",
     "Counts",
     "EASTClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "compare",
     "exact_backward",
     "hard_step",
     "heaviside",
@@ -47,8 +50,10 @@ __all__ = [
 
 # Loaded when first used, with the extra that brings what they need.
 _LAZY = {
+    "Comparison": ("eastward.comparison", "tabular"),
     "EASTClassifier": ("eastward.estimator", "tabular"),
     "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
+    "compare": ("eastward.comparison", "tabular"),
 }
 
 

@@ -1,0 +1,226 @@
+"""One cell of a comparison: one method, fitted and judged on one split."""
+
+from __future__ import annotations
+
+import random
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from eastward.comparison.calibration import brier_score, expected_calibration_error, log_loss
+from eastward.comparison.methods import Method, Settings
+from eastward.comparison.splits import split_seed, stratified_split
+from eastward.comparison.store import CellStore
+from eastward.confusion import hard_confusion
+
+__all__ = ["Cell", "Problem", "run_cell"]
+
+Cell = dict[str, Any]
+_WARNINGS_KEPT = 5
+
+# The last split that this process prepared: the methods of a split share it.
+_PREPARED: dict[tuple[str, int], tuple[Any, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt, and how it is cut; the same for every method.
+
+    Attributes
+    ----------
+    X : array-like or frame
+        Features, ``(N, ...)``.
+    y, codes, classes : ndarray
+        Labels, their indices, and what the indices stand for.
+    sample_weight : ndarray or None
+        ``(N,)``.
+    settings : Settings
+        Metric, and options of methods.
+    preprocess : transformer or None
+        Fitted on the training rows of each split.
+    test_size : float
+        Share of rows to judge by.
+    random_state : int
+        Determines splits and seeds.
+    token : str
+        Tells this problem from others in one process.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    codes: NDArray[Any]
+    classes: NDArray[Any]
+    sample_weight: NDArray[Any] | None
+    settings: Settings
+    preprocess: Any
+    test_size: float
+    random_state: int
+    token: str
+
+    def rows(self, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Training and test rows of a split."""
+        return stratified_split(self.codes, self.test_size, split_seed(self.random_state, split))
+
+    def features(self, split: int) -> tuple[Any, Any]:
+        """Training and test features of a split, preprocessed by what its training rows say."""
+        key = (self.token, split)
+        if key not in _PREPARED:
+            train, test = self.rows(split)
+            parts = _safe_indexing(self.X, train), _safe_indexing(self.X, test)
+            if self.preprocess is not None:
+                transformer = clone(self.preprocess)
+                fitted = transformer.fit_transform(parts[0], self.y[train])
+                parts = fitted, transformer.transform(parts[1])
+            _PREPARED.clear()
+            _PREPARED[key] = parts
+        return _PREPARED[key]
+
+
+def run_cell(
+    problem: Problem, method: Method, split: int, store: CellStore | None, key: str
+) -> Cell:
+    """Fit and judge ``method`` on ``split``; a failure becomes part of the result, not an end of the rest.
+
+    Always on one thread, so that results are the same whatever the number of workers, and workers do not get in each
+    other's way.
+
+    Returns
+    -------
+    dict
+        ``method, split, score, log_loss, brier, ece, seconds, error, warnings, notes``.
+    """
+    cell: Cell = {"method": method.name, "split": split}
+    seed = split_seed(problem.random_state, split)
+    with _one_thread(), _fixed_randomness(seed), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            cell |= _measured(problem, method, split, seed) | {"error": None}
+        except Exception as error:  # noqa: BLE001  # whatever a method raises is its result
+            cell |= _failure(error)
+    cell["warnings"] = list(dict.fromkeys(str(warning.message) for warning in caught))
+    del cell["warnings"][_WARNINGS_KEPT:]
+    if store is not None and cell["error"] is None:
+        store.save(key, cell)
+    return cell
+
+
+def forget_prepared() -> None:
+    """Free the rows that were kept for the next method."""
+    _PREPARED.clear()
+
+
+def _failure(error: Exception) -> Cell:
+    empty = dict.fromkeys(("score", "log_loss", "brier", "ece", "seconds"))
+    text = " ".join(str(error).split())
+    return {**empty, "error": f"{type(error).__name__}: {text}"[:500], "notes": []}
+
+
+def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
+    train, test = problem.rows(split)
+    train_features, test_features = problem.features(split)
+    weight = problem.sample_weight
+    model = method.estimator(problem.settings, seed)
+    options, notes = _fit_options(model, None if weight is None else weight[train])
+    started = time.perf_counter()
+    model.fit(train_features, problem.y[train], **options)
+    seconds = time.perf_counter() - started
+    _pass_interruption_on(model)
+    test_weight = np.ones(len(test)) if weight is None else weight[test]
+    return {
+        "score": _score(problem, model.predict(test_features), test, test_weight),
+        **_calibration(problem, model, test_features, problem.codes[test], test_weight),
+        "seconds": seconds,
+        "notes": notes + _time_notes(problem.settings.budget, seconds),
+    }
+
+
+def _fit_options(model: Any, weight: NDArray[Any] | None) -> tuple[dict[str, Any], list[str]]:
+    if weight is None:
+        return {}, []
+    if has_fit_parameter(model, "sample_weight"):
+        return {"sample_weight": weight}, []
+    return {}, ["fitted without sample weights, which it does not take"]
+
+
+def _time_notes(budget: float | None, seconds: float) -> list[str]:
+    # A network ends with its epoch; only what is clearly longer was not meant to be.
+    if budget is None or seconds <= 1.25 * budget:
+        return []
+    return ["took longer than the time budget, which it cannot be held to"]
+
+
+def _pass_interruption_on(model: Any) -> None:
+    """A network keeps its best weights on Ctrl-C and goes on; a score of half a training must not be kept."""
+    report = getattr(model, "report_", None)
+    if isinstance(report, dict) and report.get("interrupted"):
+        raise KeyboardInterrupt
+
+
+def _score(problem: Problem, predicted: Any, test: NDArray[Any], weight: NDArray[Any]) -> float:
+    labels = np.asarray(predicted)
+    codes = np.searchsorted(problem.classes, labels).clip(max=len(problem.classes) - 1)
+    if (problem.classes[codes] != labels).any():
+        raise ValueError("predictions hold labels that y does not have")
+    table = hard_confusion(
+        torch.from_numpy(codes),
+        torch.from_numpy(problem.codes[test]),
+        num_classes=len(problem.classes),
+        sample_weight=torch.from_numpy(weight),
+    )
+    value = float(problem.settings.metric(table))
+    if not np.isfinite(value):
+        raise ValueError(f"{problem.settings.metric.name} of the predictions is {value}")
+    return value
+
+
+def _calibration(
+    problem: Problem, model: Any, features: Any, targets: NDArray[Any], weight: NDArray[Any]
+) -> Cell:
+    if not hasattr(model, "predict_proba"):
+        return dict.fromkeys(("log_loss", "brier", "ece"))
+    given = np.asarray(model.predict_proba(features), dtype=np.float64)
+    probabilities = np.zeros((len(given), len(problem.classes)))
+    probabilities[:, np.searchsorted(problem.classes, model.classes_)] = given
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return {
+        "log_loss": log_loss(probabilities, targets, weight),
+        "brier": brier_score(probabilities, targets, weight),
+        "ece": expected_calibration_error(probabilities, targets, weight),
+    }
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _fixed_randomness(seed: int) -> Iterator[None]:
+    """Global generators as if each cell had a process of its own; afterwards they are as they were."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  # users' estimators draw from it
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002  # the same
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002  # the same
+            random.setstate(python_state)

@@ -1,0 +1,278 @@
+"""``compare``: every method on every split, in parallel and resumable."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight
+
+from eastward import _checks
+from eastward.comparison.cells import Cell, Problem, forget_prepared, run_cell
+from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
+from eastward.comparison.result import Comparison, Progress
+from eastward.comparison.store import CellStore, fingerprint
+from eastward.decisions.cross_fitting import check_two_classes, class_labels
+from eastward.estimator.preparation import encode_labels, resolve_metric
+
+__all__ = ["compare"]
+
+_CALLER = "compare"
+
+
+def compare(
+    X: Any,
+    y: Any,
+    metric: Any = "f1_macro",
+    *,
+    methods: Any = None,
+    n_splits: int = 10,
+    test_size: float = 0.2,
+    random_state: Any = 0,
+    n_jobs: int | None = 1,
+    store: Any = None,
+    budget: float | None = None,
+    preprocess: Any = None,
+    progress: Callable[[Progress], object] | None = None,
+    sample_weight: Any = None,
+    metric_options: Mapping[str, Any] | None = None,
+    method_options: Mapping[str, Any] | None = None,
+    baseline: str = "cross_entropy_tuned",
+    tie_margin: float = 0.005,
+) -> Comparison:
+    """Which method to use on these data, judged by ``metric``, and how sure that is.
+
+    Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing, and all
+    networks have the same layers and the same limits. The sceptic's question is the default one: does anything beat
+    cross-entropy with a threshold tuned for the metric?
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_samples, ...)
+        Features: finite numbers, or whatever ``preprocess`` makes numbers of.
+    y : array-like of shape (n_samples,)
+        Labels.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor.
+    methods : None, sequence or mapping, optional
+        None for the ten default methods; names from :func:`eastward.comparison.method_names`; pairs
+        ``(name, estimator)``; or a mapping from name to scikit-learn estimator. The baseline is added if missing.
+    n_splits : int, default=10
+        Repetitions, 2 at least.
+    test_size : float, default=0.2
+        Share of rows to judge by.
+    random_state : int, RandomState or None, default=0
+        Determines splits and seeds. Same value, data and machine: same scores, whatever ``n_jobs``.
+    n_jobs : int or None, default=1
+        Processes; -1 for all cores. Each works on one thread.
+    store : path, optional
+        Folder for finished cells. What is there is not computed again, so a comparison that was stopped goes on, and
+        more splits or methods cost only what is new. Failed cells are tried again.
+    budget : float, optional
+        Seconds of training for each network; results then depend on the machine. Trees cannot be held to it and say
+        so. Without it, limits are in epochs (``max_epochs``, ``patience``), the same for all.
+    preprocess : transformer, optional
+        Such as ``eastward.tables.make_vectorizer()``; a copy is fitted on the training rows of each split.
+    progress : callable, optional
+        Called with a :class:`~eastward.comparison.Progress` after each cell.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of rows, in training (for methods that take them) and in judging.
+    metric_options : mapping, optional
+        Options of the metric, such as ``{"beta": {"fraud": 5}}``.
+    method_options : mapping, optional
+        Parameters of all networks, such as ``{"hidden": (64, 32), "max_epochs": 50}``, and under a method's name
+        those of that method, ``{"random_forest": {"n_estimators": 500}}``.
+    baseline : str, default="cross_entropy_tuned"
+        What the others are compared with.
+    tie_margin : float, default=0.005
+        Differences up to this do not matter; for metrics without a fixed range, such as costs, a share of the
+        baseline's mean.
+
+    Returns
+    -------
+    Comparison
+        ``print`` it; its ``verdict`` is a dictionary of sentences, ``to_dict()`` plain data.
+
+    Notes
+    -----
+    Intervals and probabilities are corrected for the rows that splits share [1]_, and a method is only recommended
+    over the baseline if it is better at the 5 % level after Holm's adjustment for the number of methods, and by more
+    than ``tie_margin``. A method that fails on a split is reported and not recommended; the rest goes on.
+
+    References
+    ----------
+    .. [1] Nadeau and Bengio, *Inference for the generalization error*, Machine Learning 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> methods, small = ["cross_entropy", "random_forest"], {"hidden": (16,), "max_epochs": 20}
+    >>> result = compare(X, y, methods=methods, n_splits=3, method_options=small)
+    >>> result.verdict["recommended"] in [row["name"] for row in result.methods]
+    True
+    """
+    _check_numbers(n_splits, test_size, budget, tie_margin)
+    chosen = resolve_methods(methods, baseline)
+    problem = _problem(
+        X,
+        y,
+        metric,
+        metric_options,
+        sample_weight,
+        preprocess,
+        test_size,
+        random_state,
+        _settings_parts(method_options, chosen, budget),
+    )
+    train, test = problem.rows(0)
+    cells: list[Cell] = []
+
+    def so_far() -> Comparison:
+        order = {method.name: position for position, method in enumerate(chosen)}
+        ordered = sorted(cells, key=lambda cell: (cell["split"], order[cell["method"]]))
+        bound = problem.settings.metric
+        return Comparison(bound, baseline, chosen, ordered, len(test) / len(train), tie_margin)
+
+    total = n_splits * len(chosen)
+    for cell in _finished_cells(problem, chosen, n_splits, n_jobs, store):
+        cells += cell if isinstance(cell, list) else [cell]
+        if progress is not None and cells:
+            just = None if isinstance(cell, list) else cell
+            progress(Progress(len(cells), total, just, so_far()))
+    return so_far()
+
+
+def _finished_cells(
+    problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
+) -> Iterator[Cell | list[Cell]]:
+    """The stored cells as one list, then the others as they are finished."""
+    tasks = [(method, split) for split in range(n_splits) for method in methods]
+    cells = None if store is None else CellStore(store)
+    keys = [""] * len(tasks) if cells is None else _keys(problem, tasks)
+    stored = [None if cells is None else cells.load(key) for key in keys]
+    yield [_renamed(cell, tasks[i]) for i, cell in enumerate(stored) if cell is not None]
+    missing = [
+        delayed(run_cell)(problem, *task, cells, key)
+        for task, key, cell in zip(tasks, keys, stored, strict=True)
+        if cell is None
+    ]
+    try:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(missing)
+    finally:
+        forget_prepared()
+
+
+def _renamed(cell: Cell, task: tuple[Method, int]) -> Cell:
+    """A stored cell under the name its method has now: the same estimator may have had another."""
+    return {**cell, "method": task[0].name, "split": task[1]}
+
+
+def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
+    data = fingerprint("X", problem.X, problem.y, problem.sample_weight)
+    protocol = fingerprint(
+        "preprocess", problem.preprocess, problem.test_size, problem.random_state
+    )
+    judge = fingerprint("metric", problem.settings.metric)
+    names = {
+        method.name: fingerprint("methods", method.estimator(problem.settings, 0))
+        for method in {method.name: method for method, _ in tasks}.values()
+    }
+    return [
+        fingerprint("store", data, protocol, judge, names[method.name], split)
+        for method, split in tasks
+    ]
+
+
+def _settings_parts(
+    options: Mapping[str, Any] | None, methods: list[Method], budget: float | None
+) -> dict[str, Any]:
+    network, single = split_options(options, methods)
+    return {"network": network, "budget": budget, "options": single}
+
+
+def _problem(
+    X: Any,
+    y: Any,
+    metric: Any,
+    metric_options: Mapping[str, Any] | None,
+    sample_weight: Any,
+    preprocess: Any,
+    test_size: float,
+    random_state: Any,
+    settings: dict[str, Any],
+) -> Problem:
+    """The data, checked once for all methods."""
+    labels = class_labels(_CALLER, y)
+    check_consistent_length(X, labels)
+    encoded = encode_labels(labels)
+    weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=float)
+    check_two_classes(_CALLER, labels, weight)
+    _check_rows(np.bincount(encoded.codes.numpy()))
+    _check_features(X, preprocess)
+    bound = resolve_metric(metric, metric_options, encoded)
+    return Problem(
+        X=X,
+        y=np.asarray(labels),
+        codes=encoded.codes.numpy(),
+        classes=encoded.classes,
+        sample_weight=weight,
+        settings=Settings(bound, **settings),
+        preprocess=preprocess,
+        test_size=test_size,
+        random_state=_seed(random_state),
+        token=uuid.uuid4().hex,
+    )
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return _checks.whole_number(_CALLER, "random_state", int(random_state), at_least=0)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _check_numbers(
+    n_splits: int, test_size: float, budget: float | None, tie_margin: float
+) -> None:
+    _checks.whole_number(_CALLER, "n_splits", n_splits, at_least=2)
+    _checks.in_unit_interval(_CALLER, "test_size", test_size)
+    if budget is not None:
+        _checks.positive(_CALLER, "budget", budget)
+    if _checks.real(_CALLER, "tie_margin", tie_margin) < 0:
+        _checks.fail(_CALLER, "tie_margin", ">= 0", tie_margin)
+
+
+def _check_rows(counts: Any) -> None:
+    if (counts >= 2).sum() < 2:
+        advice = "Give more rows of each class."
+        _checks.fail(
+            _CALLER, "y", "of two classes at least with two rows each", counts.tolist()[:10], advice
+        )
+
+
+def _check_features(X: Any, preprocess: Any) -> None:
+    """Without preprocessing, columns must be numbers; name those that are not."""
+    if preprocess is not None:
+        for needed in ("fit_transform", "transform", "get_params"):
+            if not hasattr(preprocess, needed):
+                got = _checks.describe(preprocess)
+                expected = "a scikit-learn transformer"
+                _checks.fail(_CALLER, "preprocess", expected, got, error=TypeError)
+        return
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None or not hasattr(X, "columns"):
+        return
+    words = [
+        str(name)
+        for name, kind in zip(X.columns, kinds, strict=True)
+        if getattr(kind, "kind", "f") not in "biuf"
+    ]
+    if words:
+        advice = "Give preprocess=eastward.tables.make_vectorizer(), or encode them first."
+        _checks.fail(
+            _CALLER, "X", "made of numbers when preprocess is None", f"columns {words[:5]}", advice
+        )

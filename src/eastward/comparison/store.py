@@ -1,0 +1,106 @@
+"""Finished cells on disk, so that a comparison that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import joblib
+import sklearn
+import torch
+
+from eastward import _checks
+from eastward._version import __version__
+
+__all__ = ["CellStore", "fingerprint"]
+
+logger = logging.getLogger("eastward")
+
+
+class CellStore:
+    """A folder with one JSON file for each finished cell.
+
+    Files are named by everything that a result depends on (data, split, method, metric, versions), so one folder may
+    serve any number of comparisons, and more splits or methods only add to it.
+
+    Parameters
+    ----------
+    folder : path
+        Made when needed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = CellStore(tempfile.mkdtemp())
+    >>> store.save("some-key", {"score": 0.5})
+    >>> store.load("some-key"), store.load("other-key")
+    ({'score': 0.5}, None)
+    """
+
+    def __init__(self, folder: Any) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def load(self, key: str) -> dict[str, Any] | None:
+        """The cell under ``key``; None if there is none that can be read."""
+        path = self._path(key)
+        try:
+            cell = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            logger.warning("%s cannot be read (%s): its cell is computed again", path, error)
+            return None
+        return cell if isinstance(cell, dict) else None
+
+    def save(self, key: str, cell: dict[str, Any]) -> None:
+        """Write ``cell`` completely or not at all."""
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".unfinished-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(cell, file, allow_nan=False)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._path(key))
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def fingerprint(argument: str, *parts: Any) -> str:
+    """A short name for everything in ``parts``, and for the versions that computed with it.
+
+    Two equal frames, arrays, estimators or settings have one name, in this process and in the next.
+    """
+    versions = (__version__, sklearn.__version__, torch.__version__)
+    try:
+        digests = [joblib.hash(_plain(part)) for part in parts]
+    except Exception as error:  # noqa: BLE001  # pickling fails in as many ways as there are objects
+        advice = "Use functions and classes that are defined in a module, or leave store out."
+        _checks.fail(
+            "compare",
+            argument,
+            "picklable when store is given",
+            f"{error}",
+            advice,
+            error=TypeError,
+        )
+    return hashlib.sha256(json.dumps([versions, digests]).encode()).hexdigest()[:32]
+
+
+def _plain(part: Any) -> Any:
+    """A pandas frame by its values: how they lie in memory does not matter."""
+    if not (hasattr(part, "columns") and hasattr(part, "iloc")):
+        return part
+    import pandas as pd  # noqa: PLC0415  # only who brings a frame has it
+
+    names, kinds = [str(name) for name in part.columns], [str(kind) for kind in part.dtypes]
+    return names, kinds, pd.util.hash_pandas_object(part, index=False).to_numpy()

@@ -1,0 +1,139 @@
+"""From cells to one row of numbers for each method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward.comparison.statistics import (
+    average_ranks,
+    corrected_mean,
+    holm,
+    wins_ties_losses,
+)
+from eastward.metrics import Metric
+
+__all__ = ["absolute_margin", "method_rows"]
+
+_MEASURED = ("log_loss", "brier", "ece", "seconds")
+_UNKNOWN = {"mean": None, "interval": [None, None], "probability": None, "adjusted_p": None}
+
+
+def method_rows(
+    names: Sequence[str],
+    labels: Sequence[str],
+    cells: Sequence[dict[str, Any]],
+    *,
+    metric: Metric,
+    baseline: str,
+    test_ratio: float,
+    tie_margin: float,
+) -> list[dict[str, Any]]:
+    """Numbers of each method, and of its paired differences to the baseline.
+
+    Parameters
+    ----------
+    names, labels : sequence of str
+        Of the methods, in the order wanted.
+    cells : sequence of dict
+        As :func:`~eastward.comparison.cells.run_cell` returns them; some may be missing yet.
+    metric : Metric
+        Its direction says what is better.
+    baseline : str
+        One of the names.
+    test_ratio : float
+        Test rows over training rows.
+    tie_margin : float
+        As in :func:`absolute_margin`.
+
+    Returns
+    -------
+    list of dict
+        ``name, label, mean, sd, interval, difference, wins, ties, losses, rank, log_loss, brier, ece, seconds,
+        failures, errors``; None where there are too few results. Differences are method minus baseline in units of the
+        metric; probabilities are those of being *better*, whichever direction the metric has.
+    """
+    scores = _score_table(names, cells)
+    reference = scores[list(names).index(baseline)]
+    direction = 1.0 if metric.higher_is_better else -1.0
+    margin = absolute_margin(metric, tie_margin, reference)
+    ranks = average_ranks(direction * scores)
+    rows = []
+    for name, label, own, rank in zip(names, labels, scores, ranks, strict=True):
+        gains = direction * (own - reference)[np.isfinite(own - reference)]
+        wins, ties, losses = wins_ties_losses(gains, margin)
+        rows.append(
+            {
+                "name": name,
+                "label": label,
+                **_level(own[np.isfinite(own)], test_ratio, metric),
+                "difference": _difference(gains, direction, test_ratio),
+                "wins": wins,
+                "ties": ties,
+                "losses": losses,
+                "rank": float(rank),
+                **_means([cell for cell in cells if cell["method"] == name]),
+            }
+        )
+    _adjust([row["difference"] for row in rows if row["name"] != baseline])
+    return rows
+
+
+def absolute_margin(metric: Metric, tie_margin: float, reference: NDArray[Any]) -> float:
+    """The margin as it is for a metric of known range; else that share of the baseline's mean."""
+    if math.isfinite(metric.high) and math.isfinite(metric.low):
+        return tie_margin
+    known = reference[np.isfinite(reference)]
+    return tie_margin * abs(float(known.mean())) if len(known) else tie_margin
+
+
+def _score_table(names: Sequence[str], cells: Sequence[dict[str, Any]]) -> NDArray[Any]:
+    """``(methods, splits)``, NaN where there is no result; splits without any result are left out."""
+    splits = sorted({cell["split"] for cell in cells})
+    table = np.full((len(names), len(splits)), np.nan)
+    for cell in cells:
+        if cell["score"] is not None:
+            table[list(names).index(cell["method"]), splits.index(cell["split"])] = cell["score"]
+    return table
+
+
+def _level(scores: NDArray[Any], test_ratio: float, metric: Metric) -> dict[str, Any]:
+    if len(scores) < 2:
+        mean = float(scores[0]) if len(scores) else None
+        return {"mean": mean, "sd": None, "interval": [None, None]}
+    level = corrected_mean(scores, test_ratio)
+    interval = np.clip([level.low, level.high], metric.low, metric.high).tolist()
+    return {"mean": level.mean, "sd": float(scores.std(ddof=1)), "interval": interval}
+
+
+def _difference(gains: NDArray[Any], direction: float, test_ratio: float) -> dict[str, Any]:
+    if len(gains) < 2:
+        return dict(_UNKNOWN)
+    gain = corrected_mean(gains, test_ratio)
+    ends = sorted([direction * gain.low, direction * gain.high])
+    return {
+        "mean": direction * gain.mean + 0.0,  # minus zero is zero
+        "interval": [end + 0.0 for end in ends],
+        "probability": gain.probability,
+        "adjusted_p": None,
+    }
+
+
+def _adjust(differences: list[dict[str, Any]]) -> None:
+    """One-sided p-values of being better, adjusted for how many methods try."""
+    known = [difference for difference in differences if difference["probability"] is not None]
+    adjusted = holm(np.array([1 - difference["probability"] for difference in known]))
+    for difference, value in zip(known, adjusted.tolist(), strict=True):
+        difference["adjusted_p"] = value
+
+
+def _means(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    finished = [cell for cell in cells if cell["error"] is None]
+    values = {name: [c[name] for c in finished if c[name] is not None] for name in _MEASURED}
+    means = {name: float(np.mean(each)) if each else None for name, each in values.items()}
+    errors = list(dict.fromkeys(cell["error"] for cell in cells if cell["error"] is not None))
+    return {**means, "failures": len(cells) - len(finished), "errors": errors}
