@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,25 @@ def check_parameters(model: Any) -> None:
     _checks.in_unit_interval(caller, "validation_fraction", model.validation_fraction)
     _checks.in_unit_interval(caller, "cooling_rate", model.cooling_rate)
     _checks.temperature(caller, model.temperature)
+    _check_flags(caller, model)
+    _check_widths(caller, model.hidden)
+
+
+def _check_flags(caller: str, model: Any) -> None:
+    """A flag is True or False: any other word would count as True."""
+    for name, words in (("aligned", ()), ("tune_decision", ("auto",)), ("standardize", ("auto",))):
+        value = getattr(model, name)
+        if not isinstance(value, bool | np.bool_) and value not in words:
+            expected = ", ".join(["True", "False", *map(repr, words)])
+            _checks.fail(caller, name, f"one of {expected}", _checks.describe(value))
+
+
+def _check_widths(caller: str, hidden: Any) -> None:
+    if isinstance(hidden, str | bytes) or not isinstance(hidden, Iterable):
+        got = _checks.describe(hidden)
+        _checks.fail(caller, "hidden", "a sequence of layer widths", got, error=TypeError)
+    for width in hidden:
+        _checks.whole_number(caller, "hidden", width, at_least=1)
 
 
 def stage_options(model: Any, count: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def fit_table(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, s
     """Fit ``model`` on rows in memory."""
     features = construction.checked_features(model, X, reset=True)
     labels = preparation.encode_labels(y)
-    _check_lengths(features, labels)
+    _check_lengths(features, labels.codes, argument="y")
     weights, used = preparation.row_weights(sample_weight, model.class_weight, features, labels)
     if used is not None:
         features = take(features, used)
@@ -139,6 +139,7 @@ def _with_validation(
         return features, labels, weights, None
     extra = construction.checked_features(model, validation[0], reset=False)
     codes = preparation.known_labels(validation[1], labels.classes, argument="validation_data")
+    _check_lengths(extra, codes, argument="validation_data")
     held = torch.arange(len(codes)) + len(labels.codes)
     joined = preparation.Labels(torch.cat([labels.codes, codes]), labels.classes, labels.multilabel)
     if weights is not None:
@@ -178,8 +179,8 @@ def _check_recipe(model: Any, rows: Rows) -> None:
         )
 
 
-def _check_lengths(features: Any, labels: preparation.Labels) -> None:
+def _check_lengths(features: Any, codes: Tensor, *, argument: str) -> None:
     count = len(next(iter(features.values())) if isinstance(features, dict) else features)
-    if count != len(labels.codes):
-        got = f"{len(labels.codes)} labels for {count} rows of X"
-        _checks.fail(preparation.CALLER, "y", "as long as X", got)
+    if count != len(codes):
+        got = f"{len(codes)} labels for {count} rows of X"
+        _checks.fail(preparation.CALLER, argument, "as long as X", got)
