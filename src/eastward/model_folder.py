@@ -1,0 +1,261 @@
+"""A trained model with its preprocessing as one folder that anybody may open.
+
+``model/`` (safetensors and JSON), ``preprocessing.skops`` and ``task.json``. Loading reads numbers and names, and
+builds only the types listed here; nothing in the folder is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import skops.io
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from skrub import StringEncoder
+
+from eastward import _checks
+from eastward._version import __version__
+from eastward.estimator import EASTClassifier
+from eastward.tables import Column, conform
+
+__all__ = ["TableModel", "load_model", "save_model"]
+
+FORMAT, KIND = 1, "eastward.TableModel"
+TASK, PREPROCESSING, MODEL = "task.json", "preprocessing.skops", "model"
+# The parts whose bytes task.json vouches for.
+SEALED = (PREPROCESSING, f"{MODEL}/model.json", f"{MODEL}/weights.safetensors")
+# What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
+TRUSTED = (
+    "numpy.dtype",
+    "numpy.nan_to_num",
+    *(
+        f"skrub.{name}"
+        for name in (
+            "_apply_to_each_col.ApplyToEachCol",
+            "_check_input.CheckInputDataFrame",
+            "_clean_categories.CleanCategories",
+            "_clean_null_strings.CleanNullStrings",
+            "_dataframe._common.is_any_date",
+            "_dataframe._common.is_categorical",
+            "_dataframe._common.is_numeric",
+            "_datetime_encoder.DatetimeEncoder",
+            "_drop_uninformative.DropUninformative",
+            "_duration_to_float.DurationToFloat",
+            "_string_encoder.StringEncoder",
+            "_table_vectorizer.PassThrough",
+            "_table_vectorizer.ShortReprDict",
+            "_table_vectorizer.TableVectorizer",
+            "_table_vectorizer._created_by_predicate",
+            "_to_datetime.ToDatetime",
+            "_to_float.ToFloat",
+            "_to_str.ToStr",
+            "selectors._base.All",
+            "selectors._base.And",
+            "selectors._base.Cols",
+            "selectors._base.Filter",
+            "selectors._base.Sub",
+            "selectors._selectors._cardinality_below",
+        )
+    ),
+)
+# Rows that pass through the network at once take about this much memory.
+FORWARD_BYTES = 96 << 20
+
+
+class TableModel:
+    """A fitted classifier with the preprocessing that it was trained behind.
+
+    Parameters
+    ----------
+    classifier : EASTClassifier
+        Fitted on the vectorizer's output.
+    vectorizer : Pipeline
+        Fitted, from :func:`~eastward.tables.make_vectorizer`.
+    task : dict
+        ``target``, ``columns`` (name and kind of each feature) and whatever else should be remembered.
+    """
+
+    def __init__(
+        self, classifier: EASTClassifier, vectorizer: Pipeline, task: dict[str, Any]
+    ) -> None:
+        self.classifier, self.vectorizer, self.task = classifier, vectorizer, task
+        self.columns: Sequence[Column] = [Column(**column) for column in task["columns"]]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Labels, in the order of the probabilities."""
+        labels: NDArray[Any] = self.classifier.classes_
+        return labels
+
+    @property
+    def block_rows(self) -> int:
+        """Rows for one pass through the networks, so that its memory stays small whatever their width."""
+        widest = max(self.classifier.n_features_in_, *self.classifier.hidden)
+        rows = FORWARD_BYTES // (8 * self.classifier.n_folds_ * widest)
+        return int(min(65_536, max(256, rows)))
+
+    def vectors(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float32]:
+        """What the networks see of ``frame``: ``(rows, features)``, float32, nothing missing."""
+        table = conform(frame, self.columns, first_row=first_row)
+        vectors: NDArray[np.float32] = self.vectorizer.transform(table)
+        return vectors
+
+    def predict_proba(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float64]:
+        """Class probabilities with the tuned decision folded in: their arg max is the label."""
+        return self._in_blocks(
+            self.classifier.predict_proba, self.vectors(frame, first_row=first_row)
+        )
+
+    def log_probabilities(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Logarithms of the networks' probabilities, before any offsets."""
+        raw = self._in_blocks(self.classifier.raw_predict_proba, self.vectors(frame))
+        return np.log(np.maximum(raw, np.finfo(np.float64).tiny))
+
+    def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
+        """Labels of ``frame``."""
+        labels: NDArray[Any] = self.classes[self.predict_proba(frame).argmax(axis=1)]
+        return labels
+
+    def _in_blocks(self, function: Any, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        size = self.block_rows
+        parts = [function(vectors[start : start + size]) for start in range(0, len(vectors), size)]
+        return np.concatenate(parts)
+
+
+def save_model(model: TableModel, folder: Any) -> None:
+    """Write ``model`` into ``folder``, replacing a model that is there.
+
+    Everything is written beside the final names first and then renamed, ``task.json`` last: a full disk or a killed
+    process leaves the old model or the new one. What was mixed in between is found by its digests when loading.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = folder / f".{os.getpid()}.part"
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    try:
+        model.classifier.save(staging / MODEL)
+        _write_preprocessing(model.vectorizer, staging / PREPROCESSING)
+        digests = {part: _digest(staging / part) for part in SEALED}
+        document = {"kind": KIND, "format": FORMAT, "version": __version__, **model.task}
+        document["digests"] = digests
+        text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+        (staging / TASK).write_text(text, encoding="utf-8")
+        shutil.rmtree(folder / MODEL, ignore_errors=True)
+        for part in (MODEL, PREPROCESSING, TASK):
+            (staging / part).replace(folder / part)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def load_model(folder: Any) -> TableModel:
+    """The model in ``folder``; everything in it is checked, nothing in it is executed."""
+    folder = Path(folder)
+    task = _read_task(folder)
+    for part, digest in task["digests"].items():
+        if part not in SEALED or not (folder / part).is_file() or _digest(folder / part) != digest:
+            advice = (
+                "It was changed, or a run was stopped while it replaced the model: train again."
+            )
+            expected = "a folder whose parts belong together"
+            _checks.fail("load_model", "folder", expected, f"another {part} in {folder}", advice)
+    return TableModel(
+        EASTClassifier.load(folder / MODEL), _read_preprocessing(folder / PREPROCESSING), task
+    )
+
+
+def _read_task(folder: Path) -> dict[str, Any]:
+    advice = "Pass the folder that `eastward train --out` wrote."
+    try:
+        task: dict[str, Any] = json.loads((folder / TASK).read_text(encoding="utf-8"))
+        kind, version = task["kind"], task["format"]
+        sealed = set(task["digests"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if (folder / "checkpoint").is_dir():
+            advice = "Its training was not finished: repeat the command with --resume."
+        reason = f"{folder} ({type(error).__name__}: {TASK})"
+        return _checks.fail("load_model", "folder", "a model folder", reason, advice)
+    if kind != KIND or sealed != set(SEALED):
+        _checks.fail("load_model", "folder", "a model folder", f"{folder} with a {kind}", advice)
+    if version > FORMAT:
+        got = f"format {version} of eastward {task['version']}"
+        _checks.fail(
+            "load_model", "folder", f"of format {FORMAT} or older", got, "Update eastward."
+        )
+    return task
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _write_preprocessing(vectorizer: Pipeline, path: Path) -> None:
+    with _vocabularies_as_arrays(vectorizer):
+        skops.io.dump(vectorizer, path, compression=zipfile.ZIP_DEFLATED)
+    _check_types(path, "save_model")
+
+
+def _read_preprocessing(path: Path) -> Pipeline:
+    _check_types(path, "load_model")
+    try:
+        vectorizer = skops.io.load(path, trusted=list(TRUSTED))
+    except Exception as error:
+        message = (
+            f"preprocessing of load_model must be readable; got {path} ({error}). Train again."
+        )
+        raise ValueError(message) from error
+    if not isinstance(vectorizer, Pipeline):
+        got = type(vectorizer).__name__
+        _checks.fail("load_model", "preprocessing", "a scikit-learn pipeline", got)
+    for terms in _term_weights(vectorizer):
+        terms.vocabulary_ = {term: k for k, term in enumerate(terms.vocabulary_.tolist())}
+    return vectorizer
+
+
+def _check_types(path: Path, caller: str) -> None:
+    """Refuse a file that asks for a type outside the list, before anything in it is built."""
+    try:
+        foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
+    except Exception as error:
+        message = (
+            f"preprocessing of {caller} must be a skops file; got {path} ({error}). Train again."
+        )
+        raise ValueError(message) from error
+    if foreign:
+        expected = "made of skrub's and scikit-learn's own parts"
+        advice = "Such a file could run somebody else's code and is not opened."
+        _checks.fail(caller, "preprocessing", expected, ", ".join(foreign[:5]), advice)
+
+
+def _term_weights(vectorizer: Pipeline) -> list[Any]:
+    """The TF-IDF vectorizers of text columns."""
+    encoders = vectorizer.named_steps["columns"].transformers_.values()
+    return [e.vectorizer_ for e in encoders if isinstance(e, StringEncoder)]
+
+
+@contextmanager
+def _vocabularies_as_arrays(vectorizer: Pipeline) -> Iterator[None]:
+    """Show skops the terms of text columns as arrays.
+
+    It writes kilobytes for each entry of a dictionary; as an array, terms cost their letters.
+    """
+    owners = _term_weights(vectorizer)
+    kept = [owner.vocabulary_ for owner in owners]
+    for owner, vocabulary in zip(owners, kept, strict=True):
+        owner.vocabulary_ = np.array(sorted(vocabulary, key=vocabulary.__getitem__), dtype=str)
+    try:
+        yield
+    finally:
+        for owner, vocabulary in zip(owners, kept, strict=True):
+            owner.vocabulary_ = vocabulary

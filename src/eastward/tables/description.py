@@ -1,0 +1,155 @@
+"""What a person should know about a table before training: classes, imbalance, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from eastward.tables.columns import Column, frame_columns
+from eastward.tables.task import Task, label_names
+
+__all__ = ["describe_task"]
+
+# A column that names its rows: nearly all values differ. Few rows prove nothing.
+ID_SHARE, ID_ROWS = 0.999, 20
+MOSTLY_MISSING = 0.95
+NUMBERS_IN_TEXT = 0.8
+FEW_ROWS = 10
+
+
+def describe_task(task: Task) -> dict[str, Any]:
+    """Facts about a task as a plain dictionary, with warnings in sentences.
+
+    Parameters
+    ----------
+    task : Task
+        From :func:`~eastward.tables.load_task`.
+
+    Returns
+    -------
+    dict
+        ``name, rows, features, classes`` (label and count, most frequent first), ``imbalance`` (largest over
+        smallest class), ``warnings`` and ``columns`` (name and kind).
+
+    Examples
+    --------
+    >>> from eastward.tables import load_task
+    >>> frame = pd.DataFrame({"amount": [9, 3, 8, 2, 7], "fraud": ["yes", "no", "no", "yes", "no"]})
+    >>> facts = describe_task(load_task(frame, "fraud"))
+    >>> facts["rows"], facts["imbalance"], facts["classes"][0]
+    (5, 1.5, {'label': 'no', 'count': 3})
+    """
+    classes, codes = np.unique(task.labels, return_inverse=True)
+    counts = np.bincount(codes)
+    order = np.argsort(-counts, kind="stable")
+    names = label_names(classes)
+    columns = frame_columns(task.features)
+    return {
+        "name": task.name,
+        "rows": len(task.labels),
+        "features": len(columns),
+        "classes": [{"label": names[k], "count": int(counts[k])} for k in order],
+        "imbalance": float(counts.max() / counts.min()),
+        "warnings": [*task.notes, *_warnings(task, columns, codes, names)],
+        "columns": [column.to_dict() for column in columns],
+    }
+
+
+def _warnings(
+    task: Task, columns: list[Column], codes: NDArray[np.intp], names: list[str]
+) -> Iterator[str]:
+    yield from _rare_classes(codes, names)
+    leaks = [
+        c.name for c in columns if _tells_the_target(task.features[c.name], codes, task.target)
+    ]
+    for name in leaks:
+        yield (
+            f"{name!r} alone tells {task.target!r} without a mistake: is it known before the answer is? "
+            f"If not, leave it out (--ignore {name!r})"
+        )
+    for column in columns:
+        if column.name not in leaks:
+            yield from _column_warnings(task.features[column.name], column)
+    yield from _copies(task, codes)
+
+
+def _rare_classes(codes: NDArray[np.intp], names: list[str]) -> Iterator[str]:
+    counts = np.bincount(codes)
+    rare = [f"{names[k]} ({counts[k]})" for k in np.flatnonzero(counts < FEW_ROWS)]
+    if rare:
+        shown = ", ".join(rare[:6]) + (f" and {len(rare) - 6} more" if len(rare) > 6 else "")
+        yield f"few rows of {shown}: what is measured on so few is uncertain"
+
+
+def _tells_the_target(series: pd.Series, codes: NDArray[np.intp], target: str) -> bool:
+    """Whether each value of the column occurs with one class only, and often enough to be no accident."""
+    values = pd.factorize(series, use_na_sentinel=False)[0]
+    kinds = int(values.max()) + 1
+    if kinds < 2 or kinds > max(2, len(values) // ID_ROWS):
+        return str(series.name) == f"{target}.1"
+    pairs = np.unique(values.astype(np.int64) * (int(codes.max()) + 1) + codes)
+    return len(pairs) == kinds and len(np.unique(pairs % (int(codes.max()) + 1))) > 1
+
+
+def _column_warnings(series: pd.Series, column: Column) -> Iterator[str]:
+    name, known = column.name, series.dropna()
+    missing = 1 - len(known) / len(series)
+    distinct = known.nunique()
+    if distinct <= 1 and (missing == 0 or distinct == 0):
+        value = f"{known.iloc[0]} in every row" if distinct else "empty"
+        yield f"{name!r} is constant ({value}) and is left out"
+    elif missing > MOSTLY_MISSING:
+        yield f"{name!r} is missing in {missing:.1%} of the rows"
+    elif _looks_like_an_id(known, column, distinct):
+        yield f"{name!r} looks like an id (each row has its own value): leave it out with --ignore {name!r}"
+    elif column.kind in {"category", "text"}:
+        yield from _numbers_in_text(known, name)
+
+
+def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
+    if len(known) < ID_ROWS or distinct < ID_SHARE * len(known):
+        return False
+    if column.kind == "text":
+        # Sentences differ from row to row as well; an id is one word.
+        return not known.head(1000).str.strip().str.contains(r"\s").any()
+    if column.kind == "number" and pd.api.types.is_integer_dtype(known):
+        # 1, 2, 3 … without big gaps, in whatever order: row numbers, not amounts.
+        return int(known.max()) - int(known.min()) < 2 * len(known)
+    return False
+
+
+def _numbers_in_text(known: pd.Series, name: str) -> Iterator[str]:
+    sample = known.head(10_000)
+    numbers = pd.to_numeric(sample, errors="coerce")
+    others = sample[numbers.isna() & ~sample.str.strip().isin(["?", ""])]
+    share = 1 - len(others) / max(1, len(sample))
+    if len(others) and share >= NUMBERS_IN_TEXT:
+        row = int(others.index[0]) + 1
+        yield (
+            f"{name!r} has mixed types: numbers, but also {others.iloc[0]!r} (row {row}); "
+            "it is read as text until that is corrected"
+        )
+
+
+def _copies(task: Task, codes: NDArray[np.intp]) -> Iterator[str]:
+    hashes = pd.util.hash_pandas_object(task.features, index=False).to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    same = hashes[order][1:] == hashes[order][:-1]
+    copies = int(same.sum())
+    if not copies:
+        return
+    other = int((same & (codes[order][1:] != codes[order][:-1])).sum())
+    subject = (
+        "1 row is a copy"
+        if copies == 1
+        else f"{copies:,} rows ({copies / len(codes):.1%}) are copies"
+    )
+    yield (
+        f"{subject} of others"
+        + (f", {other:,} of them with another label" if other else "")
+        + ": copies on both sides of a split make scores look better than they are"
+    )

@@ -1,0 +1,203 @@
+"""A table with a target column, checked before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from eastward import _checks
+from eastward.tables.columns import column_kind
+from eastward.tables.formats import COMPRESSIONS
+from eastward.tables.reading import fail_no_column, read_table, source_name
+
+__all__ = ["Task", "label_names", "load_task"]
+
+CALLER = "load_task"
+# Numbers of more values than this are amounts, not names of classes; fewer if they have decimals.
+MAX_NUMERIC_CLASSES = 100
+MAX_DECIMAL_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Task:
+    """Features and labels of a classification task.
+
+    Attributes
+    ----------
+    features : DataFrame
+        ``(rows, columns)``, raw.
+    labels : ndarray
+        ``(rows,)`` of strings, integers or booleans.
+    target : str
+        The column that the labels come from.
+    name : str
+        For titles.
+    notes : tuple of str
+        What was done to the table on the way.
+    """
+
+    features: pd.DataFrame
+    labels: NDArray[Any]
+    target: str
+    name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        return np.unique(self.labels)
+
+
+def load_task(
+    source: Any,
+    target: str,
+    *,
+    drop_missing_target: bool = False,
+    drop_rare_classes: bool = False,
+    ignore: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Task:
+    """Features and labels from a file or frame; an error says what is wrong with it.
+
+    Parameters
+    ----------
+    source : path or frame
+        As in :func:`~eastward.tables.read_table`.
+    target : str
+        The column to predict.
+    drop_missing_target : bool, default=False
+        Leave rows without a label out instead of stopping.
+    drop_rare_classes : bool, default=False
+        Leave rows out whose class occurs only once, instead of stopping.
+    ignore : sequence of str
+        Columns to leave out, such as ids.
+    encoding : str, default="utf-8"
+        Of text files.
+
+    Returns
+    -------
+    Task
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"amount": [9, 3, 8, 2], "fraud": ["yes", "no", "yes", "no"]})
+    >>> task = load_task(frame, "fraud")
+    >>> task.features.shape, task.classes.tolist()
+    ((4, 1), ['no', 'yes'])
+    """
+    table, name = read_table(source, encoding=encoding), source_name(source)
+    for argument, columns in (("target", [target]), ("ignore", ignore)):
+        for column in columns:
+            if column not in table.columns:
+                fail_no_column(CALLER, argument, column, table, name)
+    if isinstance(source, pd.DataFrame):
+        _check_one_type(source[target], target)
+    features = table.drop(columns=[target, *ignore])
+    if not features.shape[1]:
+        _checks.fail(CALLER, "source", "a table with columns besides the target", name)
+    known, notes = _labelled_rows(table[target], target, drop=drop_missing_target)
+    labels = class_labels(table[target][known], target)
+    kept, more_notes = _frequent_classes(labels, target, drop=drop_rare_classes)
+    rows = np.flatnonzero(known)[kept]
+    if len(rows) < len(table):
+        features, labels = features.iloc[rows].reset_index(drop=True), labels[kept]
+    return Task(features, labels, target, _short_name(source), (*notes, *more_notes))
+
+
+def label_names(labels: NDArray[Any]) -> list[str]:
+    """Labels as people write them."""
+    return [str(label) for label in labels.tolist()]
+
+
+def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
+    """A column without missing values as strings, integers or booleans."""
+    kind = column_kind(column)
+    if kind == "date":
+        advice = "Make a column of classes of it first."
+        _checks.fail(
+            CALLER, "target", "a column of classes", f"{target!r}, which has dates", advice
+        )
+    if kind != "number":
+        return np.asarray(column, dtype=bool if kind == "boolean" else str)
+    _check_not_regression(column, target)
+    values: NDArray[Any] = np.asarray(column)
+    whole = np.issubdtype(values.dtype, np.integer) or bool((values == np.floor(values)).all())
+    return values.astype(np.int64) if whole else values.astype(str)
+
+
+def _check_one_type(column: pd.Series, target: str) -> None:
+    """Refuse labels such as 1 and "1" side by side: nobody knows whether they are one class."""
+    if not pd.api.types.is_object_dtype(column):
+        return
+    held = column.dropna()
+    examples = {type(value).__name__: value for value in held.unique()}
+    if len(examples) > 1 and not set(examples) <= {"int", "float", "int64", "float64"}:
+        got = ", ".join(f"{value!r} ({name})" for name, value in sorted(examples.items())[:4])
+        advice = f"Convert the column: frame[{target!r}].astype(str)."
+        _checks.fail(CALLER, f"target {target!r}", "of one type", got, advice)
+
+
+def _labelled_rows(
+    column: pd.Series, target: str, *, drop: bool
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    known = column.notna().to_numpy()
+    missing = int((~known).sum())
+    if not known.any():
+        _checks.fail(CALLER, f"target {target!r}", "filled in", "a column without any value")
+    if not missing:
+        return known, ()
+    if not drop:
+        rows = ", ".join(str(row + 1) for row in np.flatnonzero(~known)[:3])
+        got = f"{missing:,} missing values in {len(column):,} rows (row {rows}{', …' * (missing > 3)})"
+        advice = "Fill them in, or leave those rows out with drop_missing_target=True (--drop-missing-target)."
+        _checks.fail(CALLER, f"target {target!r}", "filled in for every row", got, advice)
+    return known, (f"{missing:,} rows without a value of {target!r} were left out",)
+
+
+def _check_not_regression(column: pd.Series, target: str) -> None:
+    values = column.unique()
+    if not np.isfinite(values.astype(float)).all():
+        _checks.fail(CALLER, f"target {target!r}", "made of classes", "infinite numbers")
+    whole = bool((values == np.floor(values)).all())
+    if len(values) <= (MAX_NUMERIC_CLASSES if whole else MAX_DECIMAL_CLASSES):
+        return
+    got = f"{len(values):,} different numbers from {values.min():g} to {values.max():g}"
+    advice = (
+        "Predicting an amount is regression, which eastward does not do; bin the column into classes, "
+        "or, if the numbers are names, write them as text (class_17)."
+    )
+    _checks.fail(CALLER, f"target {target!r}", "made of classes", got, advice)
+
+
+def _frequent_classes(
+    labels: NDArray[Any], target: str, *, drop: bool
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """The rows whose class occurs at least twice, and what was left out."""
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    kept = (counts >= 2)[codes]
+    single = label_names(classes[counts < 2])
+    shown = ", ".join(repr(name[:30]) for name in single[:8])
+    shown += f" and {len(single) - 8} more" if len(single) > 8 else ""
+    if single and not drop:
+        advice = "Add rows, merge classes, or leave such rows out with drop_rare_classes=True (--drop-rare-classes)."
+        expected = "made of classes with at least two rows, one to learn from and one to check"
+        _checks.fail(CALLER, f"target {target!r}", expected, f"a single row of {shown}", advice)
+    if (counts >= 2).sum() < 2:
+        got = f"{label_names(classes)[0]!r} in every row" if len(classes) == 1 else "one class"
+        advice = "A classifier needs examples of what else there is."
+        _checks.fail(CALLER, f"target {target!r}", "made of at least two classes", got, advice)
+    notes = (f"classes with a single row were left out: {shown}",) if single else ()
+    return kept, notes
+
+
+def _short_name(source: Any) -> str:
+    if not isinstance(source, str | Path):
+        return "table"
+    path = Path(source)
+    return Path(path.stem).stem if path.suffix.lower() in COMPRESSIONS else path.stem
