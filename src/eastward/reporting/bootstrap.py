@@ -1,0 +1,95 @@
+"""Stratified bootstrap of the confusion matrix, and of every metric at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward.confusion import Counts, counts_from_confusion
+from eastward.metrics import Metric
+
+__all__ = ["bootstrap_confusions", "metric_intervals", "values_at"]
+
+# Numbers of a stack of tables, or of draws, that are held at one time (32 MB in float64).
+NUMBERS_AT_ONCE = 4_000_000
+
+
+def bootstrap_confusions(
+    targets: NDArray[Any],
+    decisions: NDArray[Any],
+    weight: NDArray[Any],
+    num_classes: int,
+    *,
+    n_bootstrap: int,
+    random_state: int,
+) -> Iterator[NDArray[Any]]:
+    """Confusion matrices of resamples that keep the number of rows of each true class, in chunks.
+
+    Rows of one true class, one decision and one weight are interchangeable, so their multiplicities are drawn
+    together: a multinomial per class. That is the same distribution as drawing row by row, at a cost that does not
+    grow with the rows.
+
+    Yields
+    ------
+    ndarray
+        ``(b, C, C)``, rows true and columns decided; the b add up to ``n_bootstrap``.
+    """
+    kinds = np.stack([targets * num_classes + decisions, weight], axis=1)
+    distinct, counts = np.unique(kinds, axis=0, return_counts=True)
+    cells, masses = distinct[:, 0].astype(np.int64), distinct[:, 1]
+    strata = [
+        np.flatnonzero(cells // num_classes == label) for label in np.unique(cells // num_classes)
+    ]
+    generator = np.random.default_rng(random_state)
+    for size in _chunks(n_bootstrap, max(num_classes**2, len(cells))):
+        tables = np.zeros((num_classes**2, size))
+        for rows in strata:
+            total = counts[rows].sum()
+            draws = generator.multinomial(total, counts[rows] / total, size=size)
+            np.add.at(tables, cells[rows], (draws * masses[rows]).T)
+        yield tables.T.reshape(size, num_classes, num_classes)
+
+
+def metric_intervals(
+    metrics: Sequence[Metric], tables: Iterator[NDArray[Any]], *, level: float = 0.95
+) -> list[list[float] | None]:
+    """Percentile interval of each metric over a stream of confusion matrices; None if there are none."""
+    values = [
+        torch.stack([values_at(metric, matrices, counts) for metric in metrics])
+        for matrices, counts in map(_matrices_and_counts, tables)
+    ]
+    if not values:
+        return [None for _ in metrics]
+    tail = (1 - level) / 2
+    return [np.quantile(row, [tail, 1 - tail]).tolist() for row in torch.cat(values, dim=1).numpy()]
+
+
+def values_at(metric: Metric, matrices: Tensor, counts: Tensor) -> Tensor:
+    """The metric at each of B tables, ``(B,)``, together where the metric can be vectorised."""
+
+    def at_counts(table: Tensor) -> Tensor:
+        return metric(Counts.unstack(table))
+
+    function: Callable[[Tensor], Tensor] = metric if metric.needs_matrix else at_counts
+    tables = matrices if metric.needs_matrix else counts
+    try:
+        return torch.func.vmap(function)(tables).double()
+    except (RuntimeError, TypeError, ValueError):
+        # A metric of the user's own may branch on values, which vmap cannot follow.
+        return torch.stack([torch.as_tensor(function(table)).double() for table in tables])
+
+
+def _matrices_and_counts(tables: NDArray[Any]) -> tuple[Tensor, Tensor]:
+    matrices = torch.from_numpy(tables)
+    return matrices, torch.func.vmap(lambda matrix: counts_from_confusion(matrix).stack())(matrices)
+
+
+def _chunks(count: int, numbers_each: int) -> Iterator[int]:
+    size = max(1, NUMBERS_AT_ONCE // numbers_each)
+    for start in range(0, count, size):
+        yield min(size, count - start)

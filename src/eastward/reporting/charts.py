@@ -1,0 +1,185 @@
+"""The pictures of a report as inline SVG, each for a wide and for a narrow screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from eastward.reporting import wording
+from eastward.reporting.svg import (
+    Scale,
+    axis_label,
+    drawing,
+    element,
+    linear_scale,
+    padded_range,
+    ticks,
+)
+
+__all__ = ["calibration_chart", "interval_chart"]
+
+# Below this width a label stands above its row instead of beside it.
+NARROW = 500
+LABEL_COLUMN, VALUE_COLUMN = 230, 165
+LONGEST_LABEL = 34
+
+
+def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
+    """Mean and interval of each method, best first, with the baseline as a dashed line."""
+    methods = [method for method in comparison["methods"] if method.get("mean") is not None]
+    if not methods:
+        return Markup("")
+    better = -1 if comparison["higher_is_better"] else 1
+    methods.sort(key=lambda method: better * method["mean"])
+    narrow = width < NARROW
+    left, right = (14, width - 14) if narrow else (LABEL_COLUMN, width - VALUE_COLUMN)
+    row_height, top = (50, 8) if narrow else (36, 8)
+    low, high = padded_range([end for method in methods for end in _ends(method)])
+    scale = linear_scale(low, high, left, right)
+    bottom = top + row_height * len(methods)
+    parts = [*_vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]
+    baseline = next((m for m in methods if m["name"] == comparison["baseline"]), None)
+    if baseline:
+        x = scale(baseline["mean"])
+        parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="reference"))
+    for position, method in enumerate(methods):
+        y = top + row_height * (position + (0.72 if narrow else 0.5))
+        kind = _kind(method, comparison["baseline"], recommended)
+        parts += _interval_row(method, kind, scale, y, width, narrow=narrow)
+    parts.append(
+        axis_label(wording.metric_title(comparison["metric"]), (left + right) / 2, bottom + 38)
+    )
+    return drawing(parts, width, bottom + 46, _interval_description(methods, comparison))
+
+
+def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
+    """Accuracy against stated confidence, with the diagonal and the number of rows as bars."""
+    left, top, size = 46, 12, width - 62
+    bottom, bins = top + size, calibration["bins"]
+    x, y = linear_scale(0, 1, left, left + size), linear_scale(0, 1, bottom, top)
+    most = max(row["count"] for row in bins)
+    parts = [
+        *_vertical_grid(x, 0, 1, top, bottom, 5),
+        *_horizontal_grid(y, 0, 1, left, left + size),
+    ]
+    for row in bins:
+        height = 0.2 * size * row["count"] / most
+        start = math.floor(min(row["confidence"], 0.999) * 10) / 10
+        bar = {"x": x(start) + 2, "y": bottom - height, "width": size / 10 - 4, "height": height}
+        parts.append(element("rect", **bar, class_="bar"))
+    parts.append(element("line", x1=x(0), y1=y(0), x2=x(1), y2=y(1), class_="reference"))
+    points = [(x(row["confidence"]), y(row["accuracy"])) for row in bins]
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    parts.append(element("polyline", points=path, class_="line true"))
+    for (a, b), row in zip(points, bins, strict=True):
+        radius = 3.5 + 5 * math.sqrt(row["count"] / most)
+        parts.append(element("circle", _tip(row), cx=a, cy=b, r=radius, class_="mark"))
+    parts.append(axis_label("stated confidence", left + size / 2, bottom + 38))
+    turn = f"rotate(-90 14 {top + size / 2:.0f})"
+    parts.append(
+        element(
+            "text",
+            "accuracy",
+            x=14,
+            y=top + size / 2,
+            transform=turn,
+            text_anchor="middle",
+            class_="axis",
+        )
+    )
+    worst = max(bins, key=lambda row: abs(row["confidence"] - row["accuracy"]))
+    description = (
+        f"Calibration: accuracy against stated confidence in {len(bins)} bins. Expected calibration error "
+        f"{wording.number(calibration['ece'])}. Largest gap at confidence {wording.number(worst['confidence'], 2)}, "
+        f"where the accuracy is {wording.number(worst['accuracy'], 2)}."
+    )
+    return drawing(parts, width, bottom + 46, description)
+
+
+def _tip(row: Mapping[str, Any]) -> Markup:
+    text = (
+        f"confidence {wording.number(row['confidence'])}, accuracy {wording.number(row['accuracy'])}, "
+        f"{row['count']} rows"
+    )
+    return element("title", text)
+
+
+def _ends(method: Mapping[str, Any]) -> list[float]:
+    ends = [end for end in method.get("interval") or [] if end is not None]
+    return [method["mean"], *ends]
+
+
+def _kind(method: Mapping[str, Any], baseline: str, recommended: str | None) -> str:
+    if method["name"] == recommended:
+        return "recommended"
+    return "baseline" if method["name"] == baseline else "other"
+
+
+def _interval_row(
+    method: Mapping[str, Any], kind: str, scale: Scale, y: float, width: int, *, narrow: bool
+) -> list[Markup]:
+    ends = _ends(method)
+    label = _shortened(str(method.get("label") or method["name"]))
+    value = wording.number(method["mean"])
+    label_x, label_y = (14, y - 15) if narrow else (LABEL_COLUMN - 16, y + 5)
+    anchor = "start" if narrow else "end"
+    if not narrow and len(ends) == 3:
+        value = f"{value}  ({wording.interval(ends[1:])})"
+    return [
+        element("text", label, x=label_x, y=label_y, text_anchor=anchor, class_=f"label {kind}"),
+        element(
+            "line", x1=scale(min(ends)), x2=scale(max(ends)), y1=y, y2=y, class_=f"whisker {kind}"
+        ),
+        _mark(kind, scale(method["mean"]), y),
+        element("text", value, x=width - 6, y=label_y, text_anchor="end", class_="value"),
+    ]
+
+
+def _mark(kind: str, x: float, y: float) -> Markup:
+    """A shape of its own for each kind: colour alone would not reach everybody."""
+    if kind == "recommended":
+        points = " ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in ((0, -9), (9, 0), (0, 9), (-9, 0)))
+        return element("polygon", points=points, class_="mark recommended")
+    if kind == "baseline":
+        return element("rect", x=x - 6, y=y - 6, width=12, height=12, class_="mark baseline")
+    return element("circle", cx=x, cy=y, r=6, class_="mark other")
+
+
+def _interval_description(
+    methods: Sequence[Mapping[str, Any]], comparison: Mapping[str, Any]
+) -> str:
+    rows = "; ".join(
+        f"{method.get('label') or method['name']} {wording.number(method['mean'])} "
+        f"({wording.interval(method.get('interval'))})"
+        for method in methods
+    )
+    return f"{wording.metric_title(comparison['metric'])} of each method with its 95 % interval: {rows}."
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def _vertical_grid(
+    scale: Scale, low: float, high: float, top: float, bottom: float, most: int
+) -> list[Markup]:
+    parts = []
+    for tick in ticks(low, high, most):
+        x = scale(tick)
+        parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
+        parts.append(axis_label(f"{tick:g}".replace("-", "−"), x, bottom + 18))
+    return parts
+
+
+def _horizontal_grid(
+    scale: Scale, low: float, high: float, left: float, right: float
+) -> list[Markup]:
+    parts = []
+    for tick in ticks(low, high):
+        y = scale(tick)
+        parts.append(element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
+        parts.append(axis_label(f"{tick:g}".replace("-", "−"), left - 8, y + 4, "end"))
+    return parts

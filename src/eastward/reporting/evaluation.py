@@ -1,0 +1,198 @@
+"""A model's decisions on held-out rows, as the part "evaluation" of a report's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks, metrics
+from eastward.confusion import counts_from_confusion
+from eastward.metrics import Metric
+from eastward.reporting.bootstrap import bootstrap_confusions, metric_intervals
+from eastward.reporting.calibration import calibration_summary
+from eastward.reporting.scores import stored_scores
+
+__all__ = ["evaluation_summary"]
+
+CALLER = "evaluation_summary"
+
+
+def evaluation_summary(
+    targets: Any,
+    log_probabilities: Any,
+    classes: Sequence[Any],
+    metric: str | Metric | Callable[..., Tensor],
+    *,
+    offsets: Any = None,
+    sample_weight: Any = None,
+    max_scores: int = 2000,
+    n_bootstrap: int = 500,
+    random_state: int = 0,
+) -> dict[str, Any]:
+    r"""Everything a report says about decisions :math:`\arg\max_j (\log p_{nj} + b_j)` on held-out rows.
+
+    Parameters
+    ----------
+    targets : array-like
+        ``(N,)`` true class indices.
+    log_probabilities : array-like
+        ``(N, C)``; the exponentials of a row sum to one. Zero probabilities (minus infinity) are welcome.
+    classes : sequence
+        C labels, in the order of the columns.
+    metric : str, Metric or callable
+        What the model is judged by; it comes first among the metrics.
+    offsets : array-like, optional
+        ``(C,)``, the b of the decision; none means zero.
+    sample_weight : array-like, optional
+        ``(N,)``; a row of weight zero does not exist.
+    max_scores : int, default=2000
+        Rows of scores that the report carries along.
+    n_bootstrap : int, default=500
+        Resamples within the true classes for the 95 % intervals; 0 for no intervals.
+    random_state : int, default=0
+        Seed of the bootstrap and of the sample.
+
+    Returns
+    -------
+    dict
+        ``rows``, ``classes``, ``confusion``, ``per_class``, ``metrics`` (every registered one that applies),
+        ``calibration``, ``scores`` and ``cost`` (the cost table of the metric, if it has one), ready for JSON.
+
+    Examples
+    --------
+    >>> logs = np.log([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    >>> summary = evaluation_summary([0, 1, 1], logs, ["no", "yes"], "f1_macro")
+    >>> summary["confusion"]
+    [[1, 0], [1, 1]]
+    >>> summary["metrics"][0]["name"], summary["metrics"][0]["value"]
+    ('f1_macro', 0.6667)
+    """
+    rows = _checked_rows(targets, log_probabilities, classes, offsets, sample_weight)
+    if _checks.real(CALLER, "n_bootstrap", n_bootstrap) < 0:
+        _checks.fail(CALLER, "n_bootstrap", "0 or more", n_bootstrap)
+    if _checks.real(CALLER, "max_scores", max_scores) < len(classes):
+        _checks.fail(CALLER, "max_scores", f"at least the {len(classes)} classes", max_scores)
+    wanted = metrics.as_metric(metric)
+    size, decisions = len(classes), (rows.logs + rows.offsets).argmax(axis=1)
+    confusion = np.bincount(
+        rows.targets * size + decisions, weights=rows.weight, minlength=size * size
+    ).reshape(size, size)
+    tables = bootstrap_confusions(
+        rows.targets,
+        decisions,
+        rows.weight,
+        size,
+        n_bootstrap=n_bootstrap,
+        random_state=random_state,
+    )
+    return {
+        "rows": len(rows.targets),
+        "classes": [str(label) for label in classes],
+        "confusion": _numbers(confusion),
+        "per_class": _per_class(confusion, classes),
+        "metrics": _metric_rows(applicable_metrics(wanted, size), confusion, tables),
+        "calibration": calibration_summary(rows.targets, rows.logs, rows.weight),
+        "scores": stored_scores(*rows, max_scores=max_scores, random_state=random_state),
+        "cost": _cost_table(wanted),
+    }
+
+
+def applicable_metrics(wanted: Metric, num_classes: int) -> list[Metric]:
+    """``wanted`` and then every other registered metric that is defined for so many classes."""
+    others = [
+        metrics.get(name)
+        # expected_cost needs a table that only its user knows.
+        for name in metrics.names()
+        if name not in {wanted.name, "expected_cost"}
+    ]
+    return [
+        wanted,
+        *(m for m in others if num_classes == 2 or m.options.get("average") != "binary"),
+    ]
+
+
+class _Rows(NamedTuple):
+    """Rows that exist, checked; the order is that of :func:`stored_scores`."""
+
+    targets: NDArray[Any]
+    logs: NDArray[Any]
+    offsets: NDArray[Any]
+    weight: NDArray[Any]
+
+
+def _checked_rows(
+    targets: Any, log_probabilities: Any, classes: Sequence[Any], offsets: Any, weight: Any
+) -> _Rows:
+    logs = _array(log_probabilities)
+    if logs.ndim != 2 or logs.shape[1] != len(classes) or len(classes) < 2 or not len(logs):
+        expected = f"of shape (N, {max(len(classes), 2)}), one column per class and N > 0"
+        _checks.fail(CALLER, "log_probabilities", expected, f"shape {logs.shape}")
+    sums = np.exp(logs).sum(axis=1)
+    if not np.all(np.abs(sums - 1) < 1e-3):
+        worst = float(sums[np.argmax(np.abs(np.nan_to_num(sums, nan=np.inf) - 1))])
+        advice = "Pass log-probabilities, not logits: torch.log_softmax(logits, 1)."
+        expected = "logarithms whose exponentials sum to 1 in each row"
+        _checks.fail(CALLER, "log_probabilities", expected, f"a sum of {worst:g}", advice)
+    labels = torch.as_tensor(np.asarray(targets))
+    _checks.class_targets(CALLER, labels, len(classes), None)
+    shift = np.zeros(len(classes)) if offsets is None else _array(offsets)
+    mass = np.ones(len(logs)) if weight is None else _array(weight)
+    for name, given, length in (
+        ("targets", labels, len(logs)),
+        ("offsets", shift, len(classes)),
+        ("sample_weight", mass, len(logs)),
+    ):
+        if tuple(given.shape) != (length,):
+            _checks.fail(CALLER, name, f"of shape ({length},)", f"shape {tuple(given.shape)}")
+    _checks.weights(CALLER, torch.from_numpy(mass))
+    _checks.finite(CALLER, "offsets", torch.from_numpy(shift))
+    there = mass > 0
+    if not there.any():
+        _checks.fail(CALLER, "sample_weight", "positive for some row", "zero for all")
+    return _Rows(labels.long().numpy()[there], logs[there], shift, mass[there])
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """``values`` in float64, wherever they come from."""
+    given = values.detach().cpu() if isinstance(values, Tensor) else values
+    return np.array(given, dtype=np.float64)
+
+
+def _per_class(confusion: NDArray[Any], classes: Sequence[Any]) -> list[dict[str, Any]]:
+    counts = counts_from_confusion(torch.from_numpy(confusion))
+    columns = [
+        function(counts, average="none").tolist()
+        for function in (metrics.precision, metrics.recall, metrics.f1)
+    ]
+    support = _numbers(confusion.sum(axis=1))
+    return [
+        {"label": str(label), "precision": p, "recall": r, "f1": f, "support": mass}
+        for label, p, r, f, mass in zip(classes, *columns, support, strict=True)
+    ]
+
+
+def _metric_rows(
+    chosen: Sequence[Metric], confusion: NDArray[Any], tables: Any
+) -> list[dict[str, Any]]:
+    matrix = torch.from_numpy(confusion)
+    intervals = metric_intervals(chosen, tables)
+    return [
+        {"name": metric.name, "value": float(metric(matrix)), "interval": interval}
+        for metric, interval in zip(chosen, intervals, strict=True)
+    ]
+
+
+def _cost_table(metric: Metric) -> list[list[float]] | None:
+    cost = metric.options.get("cost")
+    return None if cost is None else _array(cost).tolist()
+
+
+def _numbers(table: NDArray[Any]) -> Any:
+    """A list of integers where all entries are whole, as counts are; else of floats."""
+    whole = bool(np.all(table == np.round(table)))
+    return table.astype(np.int64).tolist() if whole else table.tolist()

@@ -1,0 +1,212 @@
+"""The report as one HTML file that loads nothing: style, script, pictures and scores are inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import ChainableUndefined, Environment, PackageLoader, Undefined
+from markupsafe import Markup
+
+from eastward.reporting import wording
+from eastward.reporting.charts import calibration_chart, interval_chart
+from eastward.reporting.page_parts import (
+    MAX_MATRIX_CLASSES,
+    frequent_mistakes,
+    key_figures,
+    matrix_cells,
+    section_names,
+    sorted_methods,
+)
+from eastward.reporting.training_chart import closing_gap, training_chart
+
+__all__ = ["render_html"]
+
+# Widths of the pictures in their own units; a style sheet shows one or the other.
+WIDE, PHONE, SQUARE = 940, 360, 340
+SCRIPTS = ("decisions.js", "explorer.js", "page.js")
+# Options of a training command that an operating point replaces.
+STEERING = ("--metric", "--prefer", "--cost")
+
+
+def render_html(summary: Mapping[str, Any]) -> str:
+    """The report as one self-contained page.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`report_summary`; parts that are None are left out.
+
+    Returns
+    -------
+    str
+        HTML that makes no request to anywhere. Whatever came from the data is escaped, and a content security
+        policy lets no script run but the page's own.
+
+    Examples
+    --------
+    >>> from eastward.reporting import report_summary
+    >>> "&lt;b&gt;" in render_html(report_summary("<b>", "f1_macro"))
+    True
+    """
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            summary=summary,
+            style=_trusted(_asset("report.css")),
+            script=_trusted(script),
+            script_hash=_trusted(digest),
+            page_data=_embedded(_page_data(summary)),
+            sections=section_names(summary),
+            charts=_charts(summary),
+            facts=key_figures(summary),
+            **_comparison_parts(summary),
+            **_evaluation_parts(summary),
+            **_training_parts(summary),
+        )
+    )
+
+
+def _comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    comparison = summary.get("comparison") or {"methods": []}
+    labels = {row["name"]: row.get("label") or row["name"] for row in comparison["methods"]}
+    recommended = (summary.get("verdict") or {}).get("recommended")
+    return {
+        "methods": sorted_methods(comparison),
+        "recommended": recommended,
+        "recommended_label": labels.get(recommended),
+        "baseline_label": labels.get(comparison.get("baseline"), "the baseline"),
+    }
+
+
+def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    evaluation = summary.get("evaluation") or {}
+    classes = evaluation.get("classes") or []
+    supports = [row["support"] for row in evaluation.get("per_class") or []]
+    return {
+        "matrix": matrix_cells(evaluation) if len(classes) <= MAX_MATRIX_CLASSES else None,
+        "max_matrix": MAX_MATRIX_CLASSES,
+        "mistakes": frequent_mistakes(evaluation) if len(classes) > 2 else [],
+        "explorable": bool(evaluation.get("scores")),
+        # The second of two classes is the positive one; among more, the rarest is what people worry about.
+        "focus_class": 1 if len(classes) == 2 else supports.index(min(supports)) if supports else 0,
+    }
+
+
+def _training_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    history = (summary.get("training") or {}).get("history") or []
+    upwards = bool(summary["metric"].get("higher_is_better", True))
+    return {
+        "closing_gap": closing_gap(history, higher_is_better=upwards),
+        "has_cross_entropy": any(not row.get("temperature") for row in history),
+    }
+
+
+def _charts(summary: Mapping[str, Any]) -> dict[str, Markup]:
+    charts: dict[str, Markup] = {}
+    recommended = (summary.get("verdict") or {}).get("recommended")
+    history = (summary.get("training") or {}).get("history")
+    calibration = (summary.get("evaluation") or {}).get("calibration")
+    metric = summary["metric"]
+    for name, width in (("wide", WIDE), ("narrow", PHONE)):
+        if summary.get("comparison"):
+            charts[f"intervals_{name}"] = interval_chart(summary["comparison"], recommended, width)
+        if history:
+            charts[f"training_{name}"] = training_chart(
+                history, metric["name"], width, higher_is_better=bool(metric["higher_is_better"])
+            )
+    if calibration:
+        charts["calibration"] = calibration_chart(calibration, SQUARE)
+    return charts
+
+
+def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script in the page needs, and no more."""
+    evaluation = summary.get("evaluation") or {}
+    return {
+        "metric": summary["metric"]["name"],
+        "classes": evaluation.get("classes"),
+        "scores": evaluation.get("scores"),
+        "cost": evaluation.get("cost"),
+        "train": _training_words((summary.get("commands") or {}).get("train")),
+    }
+
+
+def _training_words(command: str | None) -> list[str]:
+    """The words of the training command without the options that say what to optimise."""
+    words = shlex.split(command or "eastward train DATA --target COLUMN --out MODEL")
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word.startswith(tuple(f"{option}=" for option in STEERING)):
+            skip = False
+        elif word in STEERING:
+            skip = True
+        else:
+            kept.append(word)
+    return kept
+
+
+def _embedded(data: Any) -> Markup:
+    """JSON for a script element: a ``<`` inside could end the element, so there is none."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return _trusted(text)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("eastward.reporting"),
+        autoescape=True,
+        undefined=ChainableUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (
+        wording.count,
+        wording.interval,
+        wording.number,
+        wording.percent,
+        wording.seconds,
+        wording.signed,
+    ):
+        environment.filters[function.__name__] = _forgiving(function)
+    environment.filters["metric_title"] = wording.metric_title
+    return environment
+
+
+def _forgiving(function: Any) -> Any:
+    """The same filter for a value that an older summary may lack: it shows as missing."""
+
+    def shown(value: Any, *arguments: Any, **options: Any) -> Any:
+        known = None if isinstance(value, Undefined) else value
+        return function(known, *arguments, **options)
+
+    return shown
+
+
+@cache
+def _script() -> str:
+    body = "\n".join(_asset(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{body}}})();\n'
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("eastward.reporting").joinpath("templates", name).read_text("utf-8")
+
+
+def _trusted(text: str) -> Markup:
+    """Text of this package's own, or escaped by hand: not to be escaped again."""
+    return Markup(text)  # noqa: S704 - see above; nothing else calls Markup on a variable

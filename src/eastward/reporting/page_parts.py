@@ -1,0 +1,136 @@
+"""What the page shows of a summary: key figures, cells of the matrix, the order of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eastward.reporting import wording
+
+__all__ = [
+    "MAX_MATRIX_CLASSES",
+    "frequent_mistakes",
+    "key_figures",
+    "matrix_cells",
+    "section_names",
+    "sorted_methods",
+]
+
+# A larger matrix is a carpet: nobody reads it, and a phone cannot show it.
+MAX_MATRIX_CLASSES = 25
+
+_SECTIONS = {
+    "verdict": "Verdict",
+    "comparison": "Comparison",
+    "evaluation": "Held-out rows",
+    "explorer": "Explorer",
+    "calibration": "Calibration",
+    "training": "Training",
+    "data": "Data",
+    "commands": "Commands",
+}
+
+
+def section_names(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Anchor and name of each section that the page has."""
+    evaluation = summary.get("evaluation") or {}
+    inner = {"explorer": evaluation.get("scores"), "calibration": evaluation.get("calibration")}
+    return [
+        (anchor, name)
+        for anchor, name in _SECTIONS.items()
+        if inner.get(anchor) or summary.get(anchor)
+    ]
+
+
+def key_figures(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The few numbers that stand on top: name, value and a note each."""
+    figures = []
+    best = wording.headline(summary)
+    if best:
+        note = f"95 % interval {wording.interval(best['interval'])}" if best["interval"] else ""
+        figures.append(_figure(wording.metric_title(best["name"]), best["value"], note))
+    figures += _difference(summary)
+    evaluation, data = summary.get("evaluation") or {}, summary.get("data") or {}
+    if evaluation.get("rows"):
+        note = f"{len(evaluation['classes'])} classes"
+        figures.append(
+            {"name": "held-out rows", "value": wording.count(evaluation["rows"]), "note": note}
+        )
+    if data.get("rows"):
+        note = f"{wording.count(data['features'])} features, imbalance {wording.number(data['imbalance'], 1)}"
+        figures.append({"name": "rows of data", "value": wording.count(data["rows"]), "note": note})
+    return figures
+
+
+def sorted_methods(comparison: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Methods from best to worst; those without a score come last."""
+    sign = -1 if comparison.get("higher_is_better", True) else 1
+    scored = [row for row in comparison["methods"] if row.get("mean") is not None]
+    failed = [row for row in comparison["methods"] if row.get("mean") is None]
+    return sorted(scored, key=lambda row: sign * row["mean"]) + failed
+
+
+def matrix_cells(evaluation: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """Every cell with its count, its shares, and a sentence for pointer, keyboard and screen reader."""
+    confusion = evaluation.get("confusion") or []
+    columns = [sum(column) for column in zip(*confusion, strict=True)]
+    most = max((count for row in confusion for count in row), default=0) or 1
+    return [
+        [
+            _cell(evaluation["classes"], i, j, count, (sum(row), columns[j], most))
+            for j, count in enumerate(row)
+        ]
+        for i, row in enumerate(confusion)
+    ]
+
+
+def frequent_mistakes(evaluation: Mapping[str, Any], most: int = 5) -> list[dict[str, Any]]:
+    """The largest entries off the diagonal."""
+    classes, confusion = evaluation["classes"], evaluation["confusion"]
+    found = [
+        {"true": classes[i], "decided": classes[j], "count": count, "share": count / sum(row)}
+        for i, row in enumerate(confusion)
+        for j, count in enumerate(row)
+        if i != j and count
+    ]
+    return sorted(found, key=lambda mistake: -mistake["count"])[:most]
+
+
+def _cell(
+    classes: list[str], i: int, j: int, count: float, totals: tuple[float, float, float]
+) -> dict[str, Any]:
+    of_row, of_column, most = totals
+    row, column = count / (of_row or 1), count / (of_column or 1)
+    tip = (
+        f"{wording.count(count)} rows of {classes[i]} decided as {classes[j]}: "
+        f"{wording.percent(row)} of true {classes[i]}, {wording.percent(column)} of decided {classes[j]}"
+    )
+    return {
+        "count": count,
+        "row": row,
+        "column": column,
+        "share": count / most,
+        "right": i == j,
+        "tip": tip,
+    }
+
+
+def _figure(name: str, value: float, note: str) -> dict[str, str]:
+    return {"name": name, "value": wording.number(value), "note": note}
+
+
+def _difference(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The recommended method against the baseline, if the two differ."""
+    comparison = summary.get("comparison")
+    recommended = (summary.get("verdict") or {}).get("recommended")
+    if not comparison or recommended == comparison["baseline"]:
+        return []
+    rows = {row["name"]: row for row in comparison["methods"]}
+    difference = rows.get(recommended, {}).get("difference")
+    if not difference:
+        return []
+    baseline = rows[comparison["baseline"]].get("label") or comparison["baseline"]
+    note = f"over {baseline}; {wording.interval(difference['interval'], sign=True)}"
+    value = wording.signed(difference["mean"])
+    name = f"gain in {wording.metric_title(comparison['metric'])}"
+    return [{"name": name, "value": value, "note": note}]

@@ -1,0 +1,127 @@
+"""The whole report as one plain dictionary, ready for JSON: data first, rendering second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from eastward import _checks, metrics
+from eastward._version import __version__
+from eastward.metrics import Metric
+
+__all__ = ["plain", "report_summary"]
+
+CALLER = "report_summary"
+TRAINING_KEYS = ("stages", "sentences", "notes", "history")
+HISTORY_KEYS = ("stage", "epoch", "temperature", "train_loss", "valid_loss", "valid_score")
+
+
+def report_summary(
+    title: str,
+    metric: Any,
+    *,
+    data: Mapping[str, Any] | None = None,
+    comparison: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    verdict: Mapping[str, Any] | None = None,
+    commands: Mapping[str, str] | None = None,
+    created: str | None = None,
+) -> dict[str, Any]:
+    """The summary that every rendering of a report takes.
+
+    Parameters
+    ----------
+    title : str
+        What the report is about, in a few words.
+    metric : str, Metric, callable or mapping
+        What everything is judged by.
+    data : mapping, optional
+        Rows, features, classes and warnings of the table.
+    comparison : mapping, optional
+        ``Comparison.to_dict()``; its single cells are left out.
+    evaluation : mapping, optional
+        What :func:`evaluation_summary` returns.
+    training : mapping, optional
+        ``{**model.report_, "history": model.history_}`` of a fitted classifier.
+    verdict : mapping, optional
+        ``sentence``, ``detail``, ``recommended``; by default the comparison's.
+    commands : mapping, optional
+        Command lines to copy, by name. The one called "train" is what the explorer of operating points varies.
+    created : str, optional
+        ISO date; today by default.
+
+    Returns
+    -------
+    dict
+        Of dictionaries, lists, strings, numbers and None only; what is not finite has become None.
+
+    Examples
+    --------
+    >>> report_summary("Claims", "f1_macro", created="2026-01-31")["metric"]["high"]
+    1.0
+    """
+    if not isinstance(title, str):
+        _checks.fail(CALLER, "title", "a string", _checks.describe(title), error=TypeError)
+    chosen = verdict if verdict is not None or comparison is None else comparison.get("verdict")
+    summary = {
+        "title": title,
+        "created": created or datetime.now(tz=UTC).date().isoformat(),
+        "version": __version__,
+        "metric": metric if isinstance(metric, Mapping) else _metric_facts(metric),
+        "data": data,
+        "verdict": chosen,
+        "comparison": _without_cells(comparison),
+        "evaluation": evaluation,
+        "training": _training(training),
+        "commands": commands or {},
+    }
+    cleaned: dict[str, Any] = plain(summary)
+    return cleaned
+
+
+def plain(value: Any) -> Any:
+    """``value`` in the types of JSON: arrays become lists, keys strings, and NaN or infinity None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain({1: np.array([1.5, np.inf]), "count": np.int64(3)})
+    {'1': [1.5, None], 'count': 3}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "tolist"):  # arrays, NumPy's scalars and tensors
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _metric_facts(metric: Any) -> dict[str, Any]:
+    chosen: Metric = metrics.as_metric(metric)
+    return {
+        "name": chosen.name,
+        "formula": chosen.formula,
+        "higher_is_better": chosen.higher_is_better,
+        "low": chosen.low,
+        "high": chosen.high,
+    }
+
+
+def _without_cells(comparison: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    return {key: entry for key, entry in comparison.items() if key != "cells"}
+
+
+def _training(training: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if training is None:
+        return None
+    kept = {key: training.get(key, []) for key in TRAINING_KEYS}
+    kept["history"] = [{key: row.get(key) for key in HISTORY_KEYS} for row in kept["history"]]
+    return kept

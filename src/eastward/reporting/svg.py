@@ -1,0 +1,106 @@
+"""Small pieces of SVG: escaped elements, scales and ticks.
+
+Colours and fonts are left to the style sheet of the page, so that one picture serves light, dark and print.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from markupsafe import Markup, escape
+
+__all__ = [
+    "Scale",
+    "axis_label",
+    "drawing",
+    "element",
+    "linear_scale",
+    "log_scale",
+    "polyline",
+    "ticks",
+]
+
+Scale: TypeAlias = Callable[[float], float]
+
+
+def element(tag: str, *children: Any, **attributes: Any) -> Markup:
+    """An element with everything in it escaped, except what is markup already.
+
+    Examples
+    --------
+    >>> element("text", "a < b", x=1.234, class_="label")
+    Markup('<text x="1.23" class="label">a &lt; b</text>')
+    """
+    written = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _attribute(value))
+        for name, value in attributes.items()
+        if value is not None
+    )
+    inside = Markup("").join(escape(child) for child in children)
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, written, inside)
+
+
+def drawing(
+    children: Iterable[Markup], width: float, height: float, description: str, class_: str = ""
+) -> Markup:
+    """A whole picture; ``description`` is what people hear who cannot see it."""
+    return element(
+        "svg",
+        *children,
+        viewBox=f"0 0 {width:g} {math.ceil(height)}",
+        role="img",
+        aria_label=description,
+        class_=f"chart {class_}".strip(),
+    )
+
+
+def polyline(points: Iterable[tuple[float, float]], class_: str) -> Markup:
+    """A line through the points."""
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return element("polyline", points=path, class_=class_)
+
+
+def axis_label(text: str, x: float, y: float, anchor: str = "middle") -> Markup:
+    """A tick label or a title of an axis."""
+    return element("text", text, x=x, y=y, text_anchor=anchor, class_="axis")
+
+
+def linear_scale(low: float, high: float, start: float, end: float) -> Scale:
+    """The affine map that takes ``low`` to ``start`` and ``high`` to ``end``."""
+    factor = (end - start) / ((high - low) or 1.0)
+    return lambda value: start + (value - low) * factor
+
+
+def log_scale(low: float, high: float, start: float, end: float) -> Scale:
+    """The same on a logarithmic axis."""
+    inner = linear_scale(math.log(low), math.log(high), start, end)
+    return lambda value: inner(math.log(value))
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """At most ``most`` round numbers between ``low`` and ``high``.
+
+    Examples
+    --------
+    >>> ticks(0.83, 0.97)
+    [0.85, 0.9, 0.95]
+    """
+    span = (high - low) or 1.0
+    rough = 10 ** math.floor(math.log10(span / most))
+    step = next(rough * f for f in (1, 2, 5, 10, 20) if span / (rough * f) <= most)
+    digits = max(0, 2 - math.floor(math.log10(step)))
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, digits) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def padded_range(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
+    """The range of ``values`` with some air around it."""
+    low, high = min(values), max(values)
+    air = (high - low) * share or 0.05 * (abs(high) or 1.0)
+    return low - air, high + air
+
+
+def _attribute(value: Any) -> Any:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value

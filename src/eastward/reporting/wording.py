@@ -1,0 +1,133 @@
+"""Numbers as people read them; the same in every rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = [
+    "count",
+    "headline",
+    "interval",
+    "metric_title",
+    "number",
+    "percent",
+    "seconds",
+    "signed",
+]
+
+MISSING = "–"
+
+# How names of metrics read in a heading; all others lose their underscores.
+_TITLES = {
+    "f1": "F1",
+    "f_beta": "F-beta",
+    "matthews_corrcoef": "Matthews correlation",
+    "cohen_kappa": "Cohen’s kappa",
+    "jaccard": "Jaccard",
+    "fowlkes_mallows": "Fowlkes–Mallows",
+}
+_AVERAGES = ("macro", "micro", "weighted", "linear", "quadratic")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """``value`` with ``digits`` decimals, or a dash.
+
+    Examples
+    --------
+    >>> number(0.12345), number(None), number(-0.00001)
+    ('0.123', '–', '0.000')
+    """
+    if value is None:
+        return MISSING
+    # Rounded first: "-0.000" is a sign without a number.
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """``value`` with its sign.
+
+    Examples
+    --------
+    >>> signed(0.5), signed(-0.5)
+    ('+0.500', '−0.500')
+    """
+    if value is None:
+        return MISSING
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
+
+
+def interval(ends: Sequence[float | None] | None, digits: int = 3, *, sign: bool = False) -> str:
+    """Both ends of an interval, or a dash.
+
+    Examples
+    --------
+    >>> interval([0.1, 0.25])
+    '0.100 to 0.250'
+    """
+    if not ends or None in ends:
+        return MISSING
+    write = signed if sign else number
+    return " to ".join(write(end, digits) for end in ends)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share in percent.
+
+    Examples
+    --------
+    >>> percent(0.1234).split()
+    ['12.3', '%']
+    """
+    return MISSING if value is None else f"{number(100 * value, digits)}\N{NO-BREAK SPACE}%"
+
+
+def count(value: float | None) -> str:
+    """A count with narrow spaces between thousands; up to two decimals where weights made it fractional.
+
+    Examples
+    --------
+    >>> count(1234567).split(), count(2.5)
+    (['1', '234', '567'], '2.5')
+    """
+    if value is None:
+        return MISSING
+    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}".rstrip("0").rstrip(".")
+    return text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
+
+
+def seconds(value: float | None) -> str:
+    """A duration.
+
+    Examples
+    --------
+    >>> seconds(0.034), seconds(75)
+    ('0.03 s', '1 min 15 s')
+    """
+    if value is None:
+        return MISSING
+    if value < 60:
+        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+def metric_title(name: str) -> str:
+    """The name of a metric as words.
+
+    Examples
+    --------
+    >>> metric_title("f1_macro"), metric_title("balanced_accuracy")
+    ('macro F1', 'balanced accuracy')
+    """
+    stem, _, average = name.rpartition("_")
+    if stem and average in _AVERAGES:
+        return f"{average} {metric_title(stem)}"
+    return _TITLES.get(name, name.replace("_", " "))
+
+
+def headline(summary: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The first metric of the evaluation, which is the one that counts."""
+    evaluation = summary.get("evaluation") or {}
+    rows = evaluation.get("metrics") or []
+    return rows[0] if rows else None

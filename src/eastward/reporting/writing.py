@@ -1,0 +1,73 @@
+"""Reports into files, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from eastward import _checks
+from eastward.reporting.html import render_html
+from eastward.reporting.markdown import render_markdown
+
+__all__ = ["write_report"]
+
+
+def _as_json(summary: Mapping[str, Any]) -> str:
+    return json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+_RENDERINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    ".html": render_html,
+    ".htm": render_html,
+    ".md": render_markdown,
+    ".json": _as_json,
+}
+
+
+def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
+    """Write the report to ``path``: as HTML, Markdown or JSON, by the end of its name.
+
+    The text goes to a neighbouring file that then takes the name, so that an interrupted write leaves what was
+    there before.
+
+    Parameters
+    ----------
+    summary : mapping
+        From :func:`report_summary`.
+    path : path
+        Ending in .html, .md or .json; missing folders are made.
+
+    Returns
+    -------
+    Path
+        Where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eastward.reporting import report_summary
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(report_summary("Claims", "f1_macro"), f"{folder}/report.md").name
+    'report.md'
+    """
+    target = Path(path)
+    _checks.one_of("write_report", "the end of path", target.suffix.lower(), tuple(_RENDERINGS))
+    text = _RENDERINGS[target.suffix.lower()](summary)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp keeps its file to its owner; a report is to be shown.
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
