@@ -11,10 +11,11 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -28,8 +29,9 @@ from eastward.training import SoloMember, StackedMLP
 __all__ = ["load", "save"]
 
 FORMAT, KIND = 1, "eastward.EASTClassifier"
+ADVICE = "Pass the folder that EASTClassifier.save wrote."
 # Parameters that are objects of the training run, not of the model.
-NOT_SAVED = ("module", "checkpoint", "loggers", "callbacks", "metric_options", "random_state")
+NOT_SAVED = ("module", "checkpoint", "loggers", "callbacks", "random_state")
 T = TypeVar("T")
 
 
@@ -52,7 +54,7 @@ def _replace(temporary: Path, path: Path) -> None:
     if not path.exists():
         temporary.rename(path)
         return
-    if not (path / "model.json").is_file():
+    if not _is_model(path):
         advice = "Choose another name; nothing was overwritten."
         _checks.fail(
             "save", "path", "new, or a saved model", f"{path.name}, which is neither", advice
@@ -61,6 +63,14 @@ def _replace(temporary: Path, path: Path) -> None:
     path.rename(old)
     temporary.rename(path)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        document = json.loads((path / "model.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and document.get("kind") == KIND
 
 
 def _tensors(model: Any) -> dict[str, Tensor]:
@@ -72,9 +82,9 @@ def _tensors(model: Any) -> dict[str, Tensor]:
 
 
 def _description(model: Any) -> dict[str, Any]:
-    parameters = {k: v for k, v in model.get_params().items() if k not in NOT_SAVED}
-    parameters["hidden"] = list(model.hidden)
-    parameters["metric"] = model.metric_.name
+    parameters = {k: _plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
+    if not isinstance(model.metric, str):
+        parameters["metric"] = None  # an object; the metric below is the same one
     return {
         "kind": KIND,
         "format": FORMAT,
@@ -109,54 +119,77 @@ def _metric_options(metric: metrics.Metric) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """``value`` in JSON's terms; a mapping becomes a list of pairs, because JSON knows only string keys."""
-    if isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, Tensor | np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
         return {"pairs": [[_plain(k), _plain(v)] for k, v in value.items()]}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _restored(value: Any) -> Any:
-    return dict(value["pairs"]) if isinstance(value, dict) and "pairs" in value else value
+    if isinstance(value, dict) and "pairs" in value:
+        return {key: _restored(item) for key, item in value["pairs"]}
+    return value
 
 
 def load(cls: type[T], path: Path, module: Any) -> T:
     """The classifier in the folder ``path``."""
     document, tensors = _read(path)
-    model: Any = cls(**{**document["parameters"], "module": module})
+    try:
+        model = _described(cls, document, tensors, module)
+    except (KeyError, TypeError, AttributeError) as error:
+        _refuse(path, error)
+    # New networks draw initial weights, which the loaded ones replace; the user's generator stays as it was.
+    with torch.random.fork_rng(devices=[]):
+        model.members_ = _members(model, document, tensors)
+    return model  # type: ignore[no-any-return]  # an instance of cls
+
+
+def _described(
+    cls: type[Any], document: dict[str, Any], tensors: dict[str, Tensor], module: Any
+) -> Any:
+    """All of the classifier but its networks."""
+    parameters = {name: _restored(value) for name, value in document["parameters"].items()}
+    model = cls(**{**parameters, "module": module})
     model.hidden = tuple(model.hidden)
     model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
     model.multilabel_, model.n_folds_ = document["multilabel"], document["n_folds"]
     model.n_features_in_ = document["n_features_in"]
     if document["feature_names_in"] is not None:
         model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
-    options = {k: _restored(v) for k, v in document["metric"]["options"].items()}
+    options = {name: _restored(value) for name, value in document["metric"]["options"].items()}
     model.metric_ = metrics.get(document["metric"]["name"], **options)
+    if model.metric is None:
+        model.metric, model.metric_options = model.metric_, None
     model.report_, model.history_ = document["report"], document["history"]
     model.n_iter_ = len(model.history_)
     model.scaler_ = None
     if "scaler.mean" in tensors:
         model.scaler_ = Scaler(tensors["scaler.mean"], tensors["scaler.scale"])
-    model.members_ = _members(model, document, tensors)
     model.offsets_ = tensors["offsets"].numpy()
-    return model  # type: ignore[no-any-return]  # an instance of cls
+    return model
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    advice = "Pass the folder that EASTClassifier.save wrote."
     try:
         document = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        kind = document["kind"]
+        kind, version, number = document["kind"], document["version"], int(document["format"])
         tensors = load_file(path / "weights.safetensors")
-    except Exception as error:
-        message = f"path of load must be a saved model; got {path.name} ({error}). {advice}"
-        raise ValueError(message) from error
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        _refuse(path, error)
     if kind != KIND:
-        _checks.fail("load", "path", f"a saved {KIND}", f"a saved {kind}", advice)
-    if document["format"] > FORMAT:
-        got = f"format {document['format']} of eastward {document['version']}"
+        _checks.fail("load", "path", f"a saved {KIND}", f"a saved {kind}", ADVICE)
+    if number > FORMAT:
+        got = f"format {number} of eastward {version}"
         _checks.fail("load", "path", f"of format {FORMAT} or older", got, "Update eastward.")
     return document, tensors
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    """Say that the folder is no saved model, and what was wrong with it."""
+    reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+    message = f"path of load must be a saved model; got {path.name} ({reason}). {ADVICE}"
+    raise ValueError(message) from error
 
 
 def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
