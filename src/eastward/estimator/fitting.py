@@ -152,18 +152,22 @@ def _tunes_decision(model: Any) -> bool:
 
 
 def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:
+    """A digest of all that decides how training goes: settings, data, who trains on what, initial weights."""
     inputs = rows.inputs.values() if isinstance(rows.inputs, dict) else (rows.inputs,)
     weights = () if rows.weights is None else (rows.weights,)
+    state = model.members_.state_dict()
     settings = (
         stages,
         seed,
         model.metric_.name,
         model.metric_.options,
-        tuple(model.hidden),
         model.dropout,
-        model.n_folds_,
+        model.precision,
+        list(state),
     )
-    return fingerprint(settings, *inputs, rows.targets, *weights)
+    return fingerprint(
+        settings, *inputs, rows.targets, *weights, *rows.train, *rows.valid, *state.values()
+    )
 
 
 def _check_recipe(model: Any, rows: Rows) -> None:
