@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -153,6 +154,9 @@ def checked_features(model: Any, X: Any, *, reset: bool) -> Any:
 def network_inputs(model: Any, features: Any) -> Any:
     """Features as tensors, scaled if the model has a scaler."""
     if isinstance(features, np.ndarray):
-        tensor = torch.from_numpy(np.ascontiguousarray(features))
+        with warnings.catch_warnings():
+            # A table that may not be written to is safe: nothing here writes to its inputs.
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            tensor = torch.from_numpy(np.ascontiguousarray(features))
         return tensor if model.scaler_ is None else model.scaler_(tensor)
     return features
