@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eastward.annealing import PlateauCooling
-from eastward.training.loop import Callback, Run
+from eastward.training.loop import Callback, Run, validate
 from eastward.training.stages import Stage
 
 __all__ = ["Anneal", "AverageWeights", "KeepBest"]
@@ -104,17 +104,27 @@ class AverageWeights(Callback):
     """Ends a stage at the mean of the weights over its last epochs (stochastic weight averaging).
 
     Integer buffers are taken as they are last; the running statistics of batch norm are averaged like weights,
-    which is exact for their means and close for their variances.
+    which is exact for their means and close for their variances. A stage that ends before averaging begins, by
+    hand or by the collapse guard, ends at each member's best validation score, the start included.
     """
 
     def __init__(self, stage: Stage) -> None:
         self.first = round(stage.max_epochs * (1 - stage.average_last))
         self.count = 0
         self.means: list[dict[str, Tensor]] = []
+        self.best: list[float] = []
+        self.states: list[dict[str, Tensor]] = []
+
+    def stage_start(self, run: Run) -> None:
+        """The start is what later epochs have to beat."""
+        validate(run)
+        self.best = _scores(run)
+        self.states = [run.members.member_state(k) for k in range(run.members.size)]
 
     def epoch_end(self, run: Run) -> None:
-        """Take this epoch's weights into the mean."""
+        """Take this epoch's weights into the mean, or keep the best until there is one."""
         if run.epoch <= self.first and run.epoch < run.stage.max_epochs:
+            self._keep_best(run)
             return
         states = [run.members.member_state(k) for k in range(run.members.size)]
         self.count += 1
@@ -128,15 +138,26 @@ class AverageWeights(Callback):
                 else:
                     mean[name] = value
 
+    def _keep_best(self, run: Run) -> None:
+        for k, score in enumerate(_scores(run)):
+            if score > self.best[k]:
+                self.best[k], self.states[k] = score, run.members.member_state(k)
+
     def stage_end(self, run: Run) -> None:
-        """Load the mean, if the stage came that far."""
-        for k, state in enumerate(self.means):
+        """Load the mean, or the best if the stage did not come that far."""
+        for k, state in enumerate(self.means or self.states):
             run.members.load_member(k, state)
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean so far."""
-        return {"count": self.count, "means": self.means}
+        """The mean so far, and the best before it."""
+        return {name: getattr(self, name) for name in ("count", "means", "best", "states")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
-        self.count, self.means = state["count"], state["means"]
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _scores(run: Run) -> list[float]:
+    """Validation score of each member."""
+    return [] if run.valid_scores is None else [float(score) for score in run.valid_scores]
