@@ -55,11 +55,13 @@ def labels_or_abstention(
 ) -> NDArray[Any]:
     """Labels of the decisions, and the abstention label where there is none."""
     label = abstention_label(caller, classes, chosen)
-    # A longer string would be cut and a mixture turned into text: both go into objects.
-    fits = (
-        label is not None and np.result_type(classes, np.asarray(label)).kind == classes.dtype.kind
+    # NumPy would turn a mixture of text and numbers into text, so only like kinds share an array.
+    common = np.result_type(classes, np.asarray(label)) if label is not None else np.dtype(object)
+    text = "U" in (classes.dtype.kind, np.asarray(label).dtype.kind)
+    alike = (
+        common.kind == classes.dtype.kind == (np.asarray(label).dtype.kind if text else common.kind)
     )
-    kind = np.result_type(classes, np.asarray(label)) if fits else np.dtype(object)
+    kind = common if alike else np.dtype(object)
     labels = np.append(classes.astype(kind), np.array([label], dtype=kind))
     decided: NDArray[Any] = labels[decisions]
     return decided
