@@ -39,6 +39,7 @@ def fit_loader(
 ) -> None:
     """Fit ``model`` on a DataLoader as it comes; validation rows are kept in memory."""
     loaders.check_arguments(y, sample_weight, validation)
+    loaders.check_parameters(model)
     held = loaders.validation_rows(validation)
     labels, count = loaders.labels_of(loader, held.targets)
     model.n_features_in_ = None if isinstance(held.inputs, dict) else held.inputs.shape[1]
@@ -137,8 +138,9 @@ def _with_validation(
     """Append validation rows, if the user brought some, and say which they are."""
     if validation is None:
         return features, labels, weights, None
-    extra = construction.checked_features(model, validation[0], reset=False)
-    codes = preparation.known_labels(validation[1], labels.classes, argument="validation_data")
+    inputs, targets = loaders.validation_pair(validation)
+    extra = construction.checked_features(model, inputs, reset=False)
+    codes = preparation.known_labels(targets, labels.classes, argument="validation_data")
     _check_lengths(extra, codes, argument="validation_data")
     held = torch.arange(len(codes)) + len(labels.codes)
     joined = preparation.Labels(torch.cat([labels.codes, codes]), labels.classes, labels.multilabel)

@@ -16,7 +16,16 @@ from eastward.estimator.construction import as_tensors
 from eastward.estimator.preparation import CALLER, Labels, encode_labels, known_labels
 from eastward.training import Rows
 
-__all__ = ["Held", "check_arguments", "encoded", "labels_of", "rows_of", "validation_rows"]
+__all__ = [
+    "Held",
+    "check_arguments",
+    "check_parameters",
+    "encoded",
+    "labels_of",
+    "rows_of",
+    "validation_pair",
+    "validation_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,27 @@ def check_arguments(y: Any, sample_weight: Any, validation: Any) -> None:
         _checks.fail(CALLER, "validation_data", "given with a DataLoader", "None", advice)
 
 
+def check_parameters(model: Any) -> None:
+    """Rows of a loader are not in memory: they can be neither weighted by class nor scaled."""
+    if model.class_weight is not None:
+        advice = "Let the loader yield (inputs, targets, weights)."
+        _checks.fail(CALLER, "class_weight", "None with a DataLoader", model.class_weight, advice)
+    if model.standardize is True:
+        advice = "Let the loader yield scaled inputs."
+        _checks.fail(CALLER, "standardize", "'auto' or False with a DataLoader", True, advice)
+
+
 def validation_rows(validation: Any) -> Held:
     """Validation data from ``(X, y)``, or from all batches of a loader."""
+    inputs, targets = validation_pair(validation)
+    return Held(_floating(as_tensors(inputs)), targets)
+
+
+def validation_pair(validation: Any) -> tuple[Any, Any]:
+    """Inputs and targets of ``(X, y)``, or of all batches of a loader together."""
     if not isinstance(validation, DataLoader):
         inputs, targets = validation
-        return Held(_floating(as_tensors(inputs)), targets)
+        return inputs, targets
     batches = [(batch[0], batch[1]) for batch in validation]
     first = batches[0][0]
     inputs = (
@@ -49,7 +74,7 @@ def validation_rows(validation: Any) -> Held:
         if isinstance(first, dict)
         else torch.cat([x for x, _ in batches])
     )
-    return Held(inputs, torch.cat([y for _, y in batches]).numpy())
+    return inputs, torch.cat([y for _, y in batches]).numpy()
 
 
 def _floating(inputs: Any) -> Any:
