@@ -138,7 +138,7 @@ def _checked_rows(
         advice = "Pass log-probabilities, not logits: torch.log_softmax(logits, 1)."
         expected = "logarithms whose exponentials sum to 1 in each row"
         _checks.fail(CALLER, "log_probabilities", expected, f"a sum of {worst:g}", advice)
-    labels = torch.as_tensor(np.asarray(targets))
+    labels = targets.cpu() if isinstance(targets, Tensor) else torch.as_tensor(np.asarray(targets))
     _checks.class_targets(CALLER, labels, len(classes), None)
     shift = np.zeros(len(classes)) if offsets is None else _array(offsets)
     mass = np.ones(len(logs)) if weight is None else _array(weight)
@@ -159,7 +159,7 @@ def _checked_rows(
 
 def _array(values: Any) -> NDArray[Any]:
     """``values`` in float64, wherever they come from."""
-    given = values.detach().cpu() if isinstance(values, Tensor) else values
+    given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     return np.array(given, dtype=np.float64)
 
 

@@ -80,7 +80,9 @@ def _blank(width: float, height: float) -> tuple[Figure, Axes]:
 
 def _comparison(summary: Mapping[str, Any]) -> Figure | None:
     comparison = summary.get("comparison")
-    methods = [row for row in sorted_methods(comparison or {"methods": []}) if row.get("mean") is not None]
+    methods = [
+        row for row in sorted_methods(comparison or {"methods": []}) if row.get("mean") is not None
+    ]
     if not comparison or not methods:
         return None
     figure, axes = _blank(6.4, 1.1 + 0.36 * len(methods))

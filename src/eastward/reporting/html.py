@@ -30,9 +30,12 @@ __all__ = ["render_html"]
 
 # Widths of the pictures in their own units; a style sheet shows one or the other.
 WIDE, PHONE, SQUARE = 940, 360, 340
+# Up to so many classes a matrix fits beside something else, with its headings written across.
+FEW_CLASSES = 4
 SCRIPTS = ("decisions.js", "explorer.js", "page.js")
-# Options of a training command that an operating point replaces.
-STEERING = ("--metric", "--prefer", "--cost")
+# Options of a training command that another operating point replaces, with and without a value.
+REPLACED = ("--metric", "--prefer", "--cost", "--out", "-o")
+DROPPED = ("--resume", "--overwrite")
 
 
 def render_html(summary: Mapping[str, Any]) -> str:
@@ -95,6 +98,7 @@ def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "matrix": matrix_cells(evaluation) if len(classes) <= MAX_MATRIX_CLASSES else None,
         "max_matrix": MAX_MATRIX_CLASSES,
+        "many": len(classes) > FEW_CLASSES,
         "mistakes": frequent_mistakes(evaluation) if len(classes) > 2 else [],
         "explorable": bool(evaluation.get("scores")),
         # The second of two classes is the positive one; among more, the rarest is what people worry about.
@@ -132,28 +136,33 @@ def _charts(summary: Mapping[str, Any]) -> dict[str, Markup]:
 def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the script in the page needs, and no more."""
     evaluation = summary.get("evaluation") or {}
+    words, folder = _training_words((summary.get("commands") or {}).get("train"))
     return {
         "metric": summary["metric"]["name"],
         "classes": evaluation.get("classes"),
         "scores": evaluation.get("scores"),
         "cost": evaluation.get("cost"),
-        "train": _training_words((summary.get("commands") or {}).get("train")),
+        "train": words,
+        "folder": folder,
     }
 
 
-def _training_words(command: str | None) -> list[str]:
-    """The words of the training command without the options that say what to optimise."""
-    words = shlex.split(command or "eastward train DATA --target COLUMN --out MODEL")
-    kept: list[str] = []
-    skip = False
+def _training_words(command: str | None) -> tuple[list[str], str]:
+    """The words of the training command without what says what to optimise, and the folder that it wrote to.
+
+    >>> _training_words("eastward train a.csv --target=y --metric f1 --out model")
+    (['eastward', 'train', 'a.csv', '--target=y'], 'model')
+    """
+    words = iter(shlex.split(command or "eastward train DATA --target COLUMN"))
+    kept, folder = [], "model"
     for word in words:
-        if skip or word.startswith(tuple(f"{option}=" for option in STEERING)):
-            skip = False
-        elif word in STEERING:
-            skip = True
-        else:
+        option, equals, value = word.partition("=")
+        if option not in REPLACED + DROPPED:
             kept.append(word)
-    return kept
+        elif option in REPLACED:
+            value = value if equals else next(words, "")
+            folder = value if option in {"--out", "-o"} else folder
+    return kept, folder
 
 
 def _embedded(data: Any) -> Markup:

@@ -24,7 +24,7 @@ from eastward.reporting.svg import (
 
 __all__ = ["closing_gap", "surrogate_value", "training_chart"]
 
-LEFT, RIGHT, TOP, GAP = 50, 12, 26, 40
+LEFT, RIGHT, TOP, GAP = 50, 12, 50, 40
 
 Record = Mapping[str, Any]
 
@@ -160,18 +160,16 @@ def _lines(
 
 
 def _stage_bands(history: Sequence[Record], x: Scale, bottom: float) -> list[Markup]:
+    """A name above each stage, and a tint behind every second one."""
     parts, first = [], 1
-    for number, (_, group) in enumerate(groupby(history, key=lambda r: r.get("stage"))):
+    for number, (name, group) in enumerate(groupby(history, key=lambda r: r.get("stage"))):
         last = first + len(list(group)) - 1
+        start = x(first - 0.5)
         if number % 2:
-            start = x(first - 0.5)
-            band = {
-                "x": start,
-                "y": TOP - 22,
-                "width": x(last) - start,
-                "height": bottom - TOP + 22,
-            }
+            band = {"x": start, "y": 2, "width": x(last) - start, "height": bottom - 2}
             parts.append(element("rect", **band, class_="band"))
+        middle = (x(first) + x(last)) / 2
+        parts.append(element("text", name, x=middle, y=18, text_anchor="middle", class_="stage"))
         first = last + 1
     return parts
 

@@ -34,7 +34,7 @@ function setUpExplorer() {
     show(name, write(after));
     const change = after - before;
     const unchanged = Math.abs(change) < 5e-4;
-    show(`${name}-change`, unchanged ? "as trained" : `${signed(change)} to as trained`);
+    show(`${name}-change`, unchanged ? "as trained" : `${signed(change)} vs. trained`);
   }
 
   function showTiles(table) {
@@ -98,13 +98,16 @@ function setUpExplorer() {
     const [kind, strength] = beta() >= 1 ? ["recall", beta()] : ["precision", 1 / beta()];
     const words = preferring
       ? ["--metric", "f_beta", "--prefer", `${kind}:${classes[focus()]}=${betaWord(strength)}`]
-      : ["--metric", "expected_cost", "--cost", "costs.csv"];
-    find("#explorer-command").textContent = [...DATA.train, ...words].map(shellQuoted).join(" ");
+      : ["--metric", "expected_cost", "--cost", "costs.json"];
+    const folder = `${DATA.folder}-${preferring ? `${kind}-${betaWord(strength)}` : "costs"}`;
+    find("#explorer-command").textContent = [...DATA.train, ...words, "--out", folder].map(shellQuoted).join(" ");
     find("#cost-file-part").hidden = preferring;
-    const field = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const table = mode() === "cost" ? cost : costOfOffsets();
-    const lines = [["true \\ decided", ...classes], ...table.map((row, i) => [classes[i], ...row.map(String)])];
-    find("#cost-file").textContent = lines.map((line) => line.map(field).join(",")).join("\n");
+    const lines = table.map((row, i) => {
+      const entries = row.map((value, j) => `${JSON.stringify(classes[j])}: ${value}`);
+      return `  ${JSON.stringify(classes[i])}: {${entries.join(", ")}}`;
+    });
+    find("#cost-file").textContent = `{\n${lines.join(",\n")}\n}`;
   }
 
   function showControls() {
