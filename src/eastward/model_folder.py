@@ -104,6 +104,11 @@ class TableModel:
         rows = FORWARD_BYTES // (8 * self.classifier.n_folds_ * widest)
         return int(min(65_536, max(256, rows)))
 
+    @property
+    def batch_rows(self) -> int:
+        """Rows to read at once: whole blocks, so that a row's last digit is the same in a file and in a frame."""
+        return self.block_rows * max(1, 65_536 // self.block_rows)
+
     def vectors(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float32]:
         """What the networks see of ``frame``: ``(rows, features)``, float32, nothing missing."""
         table = conform(frame, self.columns, first_row=first_row)

@@ -2,7 +2,8 @@
 
 from eastward.tables.columns import Column, conform, frame_columns
 from eastward.tables.description import describe_task
-from eastward.tables.reading import iter_tables, read_table
+from eastward.tables.labels import label_codes, label_names
+from eastward.tables.reading import count_rows, iter_tables, read_table, table_columns
 from eastward.tables.task import Task, load_task
 from eastward.tables.vectorizer import make_vectorizer
 from eastward.tables.writing import TableWriter
@@ -12,10 +13,14 @@ __all__ = [
     "TableWriter",
     "Task",
     "conform",
+    "count_rows",
     "describe_task",
     "frame_columns",
     "iter_tables",
+    "label_codes",
+    "label_names",
     "load_task",
     "make_vectorizer",
     "read_table",
+    "table_columns",
 ]

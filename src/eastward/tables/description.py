@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from eastward.tables.columns import Column, frame_columns
-from eastward.tables.task import Task, label_names
+from eastward.tables.labels import label_names
+from eastward.tables.task import Task
 
 __all__ = ["describe_task"]
 
@@ -19,6 +20,12 @@ ID_SHARE, ID_ROWS = 0.999, 20
 MOSTLY_MISSING = 0.95
 NUMBERS_IN_TEXT = 0.8
 FEW_ROWS = 10
+# One sentence for all columns of a kind.
+GROUPED = {
+    "constant": "the same value in every row, so left out: {}",
+    "empty": "no value at all, so left out: {}",
+    "id": "each row has its own value, as in an id; leave out with --ignore what is one: {}",
+}
 
 
 def describe_task(task: Task) -> dict[str, Any]:
@@ -71,9 +78,16 @@ def _warnings(
             f"{name!r} alone tells {task.target!r} without a mistake: is it known before the answer is? "
             f"If not, leave it out (--ignore {name!r})"
         )
-    for column in columns:
-        if column.name not in leaks:
-            yield from _column_warnings(task.features[column.name], column)
+    others = [column for column in columns if column.name not in leaks]
+    remarks = [_remark(task.features[column.name], column) for column in others]
+    for kind, sentence in GROUPED.items():
+        names = [c.name for c, remark in zip(others, remarks, strict=True) if remark == kind]
+        if names:
+            shown = ", ".join(map(repr, names[:6])) + (
+                f" and {len(names) - 6} more" if len(names) > 6 else ""
+            )
+            yield sentence.format(shown)
+    yield from (remark for remark in remarks if remark and remark not in GROUPED)
     yield from _copies(task, codes)
 
 
@@ -95,19 +109,20 @@ def _tells_the_target(series: pd.Series, codes: NDArray[np.intp], target: str) -
     return len(pairs) == kinds and len(np.unique(pairs % (int(codes.max()) + 1))) > 1
 
 
-def _column_warnings(series: pd.Series, column: Column) -> Iterator[str]:
+def _remark(series: pd.Series, column: Column) -> str:
+    """What is odd about a column: a key of ``GROUPED``, a sentence of its own, or nothing."""
     name, known = column.name, series.dropna()
     missing = 1 - len(known) / len(series)
     distinct = known.nunique()
-    if distinct <= 1 and (missing == 0 or distinct == 0):
-        value = f"{known.iloc[0]} in every row" if distinct else "empty"
-        yield f"{name!r} is constant ({value}) and is left out"
-    elif missing > MOSTLY_MISSING:
-        yield f"{name!r} is missing in {missing:.1%} of the rows"
-    elif _looks_like_an_id(known, column, distinct):
-        yield f"{name!r} looks like an id (each row has its own value): leave it out with --ignore {name!r}"
-    elif column.kind in {"category", "text"}:
-        yield from _numbers_in_text(known, name)
+    if distinct == 0:
+        return "empty"
+    if distinct == 1 and missing == 0:
+        return "constant"
+    if missing > MOSTLY_MISSING:
+        return f"{name!r} is missing in {missing:.1%} of the rows"
+    if _looks_like_an_id(known, column, distinct):
+        return "id"
+    return _numbers_in_text(known, name) if column.kind in {"category", "text"} else ""
 
 
 def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
@@ -122,17 +137,18 @@ def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
     return False
 
 
-def _numbers_in_text(known: pd.Series, name: str) -> Iterator[str]:
+def _numbers_in_text(known: pd.Series, name: str) -> str:
     sample = known.head(10_000)
     numbers = pd.to_numeric(sample, errors="coerce")
     others = sample[numbers.isna() & ~sample.str.strip().isin(["?", ""])]
     share = 1 - len(others) / max(1, len(sample))
-    if len(others) and share >= NUMBERS_IN_TEXT:
-        row = int(others.index[0]) + 1
-        yield (
-            f"{name!r} has mixed types: numbers, but also {others.iloc[0]!r} (row {row}); "
-            "it is read as text until that is corrected"
-        )
+    if not len(others) or share < NUMBERS_IN_TEXT:
+        return ""
+    row = int(others.index[0]) + 1
+    return (
+        f"{name!r} has mixed types: numbers, but also {others.iloc[0]!r} (row {row}); "
+        "it is read as text until that is corrected"
+    )
 
 
 def _copies(task: Task, codes: NDArray[np.intp]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from eastward.tables.columns import Column, normalized
 from eastward.tables.diagnosis import check_quotes, explained
 from eastward.tables.formats import FileFormat, bytes_of, file_format, separator_of
 
-__all__ = ["iter_tables", "read_table", "source_name"]
+__all__ = ["count_rows", "iter_tables", "read_table", "source_name", "table_columns"]
 
 ROWS_PER_BATCH = 65_536
 BLOCK_BYTES = 8 << 20
@@ -85,7 +85,7 @@ def iter_tables(
     rows_per_batch : int
         Rows of each part.
     columns : sequence of str, optional
-        Only these, if they are there.
+        Only these; see :func:`table_columns` for what there is.
     kinds : sequence of Column, optional
         Kinds of columns that are known; in text files the others are guessed from the first megabytes.
     encoding : str, default="utf-8"
@@ -112,6 +112,35 @@ def iter_tables(
         batches = _batches(path, form, rows_per_batch, columns, kinds, encoding)
         for table in _exact_sizes(batches, rows_per_batch):
             yield to_frame(table)
+
+
+def table_columns(source: Any, *, encoding: str = "utf-8") -> list[str]:
+    """Names of the columns, without reading the rows.
+
+    Examples
+    --------
+    >>> table_columns(pd.DataFrame({"age": [31], "city": ["Graz"]}))
+    ['age', 'city']
+    """
+    if isinstance(source, str | Path) and file_format(_existing(source), "read_table").is_text:
+        return [str(name) for name in next(iter_tables(source, 1, encoding=encoding)).columns]
+    if isinstance(source, str | Path):
+        path = _existing(source)
+        form = file_format(path, "read_table")
+        with explained(path, form, encoding):
+            if form.kind == "parquet":
+                return list(pa.parquet.read_schema(path, memory_map=True).names)
+            return list(_arrow_batches(path)[1].names)
+    return [str(name) for name in _frame(source).columns]
+
+
+def count_rows(source: Any) -> int | None:
+    """How many rows there are, if that is known without reading them."""
+    if not isinstance(source, str | Path):
+        return len(source)
+    if file_format(_existing(source), "read_table").kind == "parquet":
+        return int(pa.parquet.read_metadata(source, memory_map=True).num_rows)
+    return None
 
 
 def source_name(source: Any) -> str:
@@ -196,13 +225,18 @@ def _batches(
         yield from _arrow_batches(path)[0]
     else:
         with _text_stream(path, form, encoding) as stream:
-            yield from _text_batches(stream, path, form, kinds, encoding)
+            yield from _text_batches(stream, path, form, columns, kinds, encoding)
 
 
 def _text_batches(
-    stream: Any, path: Path, form: FileFormat, kinds: Sequence[Column] | None, encoding: str
+    stream: Any,
+    path: Path,
+    form: FileFormat,
+    columns: Sequence[str] | None,
+    kinds: Sequence[Column] | None,
+    encoding: str,
 ) -> Any:
-    types = _arrow_types(kinds or ())
+    types = _arrow_types(kinds or (), form)
     if form.kind == "jsonl":
         schema = pa.schema(types.items()) if types else None
         return pa.json.open_json(
@@ -210,17 +244,21 @@ def _text_batches(
             read_options=pa.json.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=pa.json.ParseOptions(explicit_schema=schema),
         )
-    return pa.csv.open_csv(stream, **_csv_options(path, form, encoding, types))
+    return pa.csv.open_csv(stream, **_csv_options(path, form, encoding, types, columns))
 
 
-def _arrow_types(kinds: Sequence[Column]) -> dict[str, pa.DataType]:
-    """Arrow's types where they are certain; dates are read as text and parsed by their kind later."""
-    known = {"number": pa.float64(), "boolean": pa.string()}
+def _arrow_types(kinds: Sequence[Column], form: FileFormat) -> dict[str, pa.DataType]:
+    """Arrow's types where they are certain; what needs more than that is text and parsed by its kind later."""
+    known = {"number": pa.float64(), "boolean": pa.bool_() if form.kind == "jsonl" else pa.string()}
     return {column.name: known.get(column.kind, pa.string()) for column in kinds}
 
 
 def _csv_options(
-    path: Path, form: FileFormat, encoding: str, types: dict[str, pa.DataType] | None = None
+    path: Path,
+    form: FileFormat,
+    encoding: str,
+    types: dict[str, pa.DataType] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     return {
         "read_options": pa.csv.ReadOptions(block_size=BLOCK_BYTES),
@@ -228,7 +266,10 @@ def _csv_options(
             delimiter=separator_of(path, form, encoding), newlines_in_values=True
         ),
         "convert_options": pa.csv.ConvertOptions(
-            strings_can_be_null=True, null_values=MISSING, column_types=types
+            strings_can_be_null=True,
+            null_values=MISSING,
+            column_types=types,
+            include_columns=columns,
         ),
     }
 

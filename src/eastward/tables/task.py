@@ -12,16 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from eastward import _checks
-from eastward.tables.columns import column_kind
 from eastward.tables.formats import COMPRESSIONS
+from eastward.tables.labels import check_one_type, class_labels, label_names
 from eastward.tables.reading import fail_no_column, read_table, source_name
 
-__all__ = ["Task", "label_names", "load_task"]
+__all__ = ["Task", "load_task"]
 
 CALLER = "load_task"
-# Numbers of more values than this are amounts, not names of classes; fewer if they have decimals.
-MAX_NUMERIC_CLASSES = 100
-MAX_DECIMAL_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def load_task(
             if column not in table.columns:
                 fail_no_column(CALLER, argument, column, table, name)
     if isinstance(source, pd.DataFrame):
-        _check_one_type(source[target], target)
+        check_one_type(source[target], target)
     features = table.drop(columns=[target, *ignore])
     if not features.shape[1]:
         _checks.fail(CALLER, "source", "a table with columns besides the target", name)
@@ -108,39 +105,6 @@ def load_task(
     if len(rows) < len(table):
         features, labels = features.iloc[rows].reset_index(drop=True), labels[kept]
     return Task(features, labels, target, _short_name(source), (*notes, *more_notes))
-
-
-def label_names(labels: NDArray[Any]) -> list[str]:
-    """Labels as people write them."""
-    return [str(label) for label in labels.tolist()]
-
-
-def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
-    """A column without missing values as strings, integers or booleans."""
-    kind = column_kind(column)
-    if kind == "date":
-        advice = "Make a column of classes of it first."
-        _checks.fail(
-            CALLER, "target", "a column of classes", f"{target!r}, which has dates", advice
-        )
-    if kind != "number":
-        return np.asarray(column, dtype=bool if kind == "boolean" else str)
-    _check_not_regression(column, target)
-    values: NDArray[Any] = np.asarray(column)
-    whole = np.issubdtype(values.dtype, np.integer) or bool((values == np.floor(values)).all())
-    return values.astype(np.int64) if whole else values.astype(str)
-
-
-def _check_one_type(column: pd.Series, target: str) -> None:
-    """Refuse labels such as 1 and "1" side by side: nobody knows whether they are one class."""
-    if not pd.api.types.is_object_dtype(column):
-        return
-    held = column.dropna()
-    examples = {type(value).__name__: value for value in held.unique()}
-    if len(examples) > 1 and not set(examples) <= {"int", "float", "int64", "float64"}:
-        got = ", ".join(f"{value!r} ({name})" for name, value in sorted(examples.items())[:4])
-        advice = f"Convert the column: frame[{target!r}].astype(str)."
-        _checks.fail(CALLER, f"target {target!r}", "of one type", got, advice)
 
 
 def _labelled_rows(
@@ -158,21 +122,6 @@ def _labelled_rows(
         advice = "Fill them in, or leave those rows out with drop_missing_target=True (--drop-missing-target)."
         _checks.fail(CALLER, f"target {target!r}", "filled in for every row", got, advice)
     return known, (f"{missing:,} rows without a value of {target!r} were left out",)
-
-
-def _check_not_regression(column: pd.Series, target: str) -> None:
-    values = column.unique()
-    if not np.isfinite(values.astype(float)).all():
-        _checks.fail(CALLER, f"target {target!r}", "made of classes", "infinite numbers")
-    whole = bool((values == np.floor(values)).all())
-    if len(values) <= (MAX_NUMERIC_CLASSES if whole else MAX_DECIMAL_CLASSES):
-        return
-    got = f"{len(values):,} different numbers from {values.min():g} to {values.max():g}"
-    advice = (
-        "Predicting an amount is regression, which eastward does not do; bin the column into classes, "
-        "or, if the numbers are names, write them as text (class_17)."
-    )
-    _checks.fail(CALLER, f"target {target!r}", "made of classes", got, advice)
 
 
 def _frequent_classes(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 from pathlib import Path
@@ -89,10 +91,15 @@ class TableWriter:
 
 
 class _DelimitedSink:
-    """Arrow's CSV writer, with quotes only where they are needed and a schema to look at."""
+    """Arrow's CSV writer, with quotes only where they are needed, in the header as well."""
 
     def __init__(self, stream: Any, schema: pa.Schema, separator: str) -> None:
-        options = pa.csv.WriteOptions(delimiter=separator, quoting_style="needed")
+        header = io.StringIO()
+        csv.writer(header, delimiter=separator, lineterminator="\n").writerow(schema.names)
+        stream.write(header.getvalue().encode())
+        options = pa.csv.WriteOptions(
+            include_header=False, delimiter=separator, quoting_style="needed"
+        )
         self.schema = schema
         self._writer = pa.csv.CSVWriter(stream, schema, write_options=options)
 

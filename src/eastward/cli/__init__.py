@@ -1,0 +1,44 @@
+"""The command line: one file for each command, assembled here."""
+
+from __future__ import annotations
+
+import typer
+
+from eastward.cli.compare import compare
+from eastward.cli.datasets import datasets
+from eastward.cli.demo import demo
+from eastward.cli.errors import ExplainingGroup
+from eastward.cli.evaluate import evaluate
+from eastward.cli.metrics import metrics
+from eastward.cli.predict import predict
+from eastward.cli.report import report
+from eastward.cli.train import train
+
+__all__ = ["app", "main"]
+
+EPILOG = (
+    "Exit codes: 0 done, 1 something unexpected, 2 a mistake in the command or in the data, "
+    "130 interrupted. Every command takes --json: one document on standard output, all else on standard error."
+)
+
+app = typer.Typer(
+    cls=ExplainingGroup,
+    name="eastward",
+    help="Train, decide and report with the one metric you are judged by.\n\n"
+    "Start with `eastward demo`, then `eastward compare DATA --target COLUMN`: "
+    "it says whether metric-aligned training helps on your data.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    # Plain help: two columns stay readable in a narrow terminal.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, compare, train, evaluate, predict, report, metrics, datasets):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    app()

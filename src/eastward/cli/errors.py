@@ -1,0 +1,120 @@
+"""What a person reads when something goes wrong, and the exit code a script sees."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from eastward.cli.output import note, wants_json
+
+__all__ = ["EXIT_INTERRUPTED", "EXIT_UNEXPECTED", "EXIT_WRONG_INPUT", "ExplainingGroup", "going_on"]
+
+EXIT_UNEXPECTED, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+# Ways a system says that there is no more room: full disk, quota used up, file-size limit.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class ExplainingGroup(TyperGroup):
+    """Runs a command; an exception becomes a sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; set EASTWARD_TRACEBACK=1 to see where an error comes from."""
+        # What training has to say comes with its result; without a handler Python would print it in between.
+        logging.getLogger("eastward").addHandler(logging.NullHandler())
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except (Exception, KeyboardInterrupt) as error:
+            if _is_the_parsers(error):
+                raise
+            _show_traceback_on_request()
+            sentence, code = explanation(error)
+        _say(sentence)
+        raise typer.Exit(code)
+
+
+@contextmanager
+def going_on(advice: str) -> Iterator[None]:
+    """Give ``advice`` to whoever is interrupted, or runs out of room, inside."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(advice) from None
+    except OSError as error:
+        error.add_note(advice)
+        raise
+
+
+def explanation(error: BaseException) -> tuple[str, int]:
+    """The sentence for ``error``, and the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        hint = str(error) or "Nothing half-written was left behind."
+        return f"interrupted. {hint}", EXIT_INTERRUPTED
+    if isinstance(error, OSError):
+        return _of_the_system(error)
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error}. Install everything with  pip install 'eastward[tabular]'", EXIT_UNEXPECTED
+    if isinstance(error, ValueError | TypeError) and _is_ours(error):
+        return str(error), EXIT_WRONG_INPUT
+    return _unexpected(error)
+
+
+def _of_the_system(error: OSError) -> tuple[str, int]:
+    if isinstance(error, BrokenPipeError):
+        # The reader (head, less) has seen enough. Python must not try to flush what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return "", EXIT_UNEXPECTED
+    if error.errno in NO_ROOM:
+        place = f" for {error.filename}" if error.filename else ""
+        hint = " ".join(getattr(error, "__notes__", ())) or "Run the command again."
+        kept = "What was finished is whole, and nothing half-written was left behind"
+        return f"no room left{place}. {kept}: make room first. {hint}", EXIT_UNEXPECTED
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+        return str(error), EXIT_WRONG_INPUT
+    return _unexpected(error)
+
+
+def _unexpected(error: BaseException) -> tuple[str, int]:
+    advice = "Run it again with EASTWARD_TRACEBACK=1 to see where, and please report it."
+    return f"unexpected {type(error).__name__}: {error}. {advice}", EXIT_UNEXPECTED
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the sentence was written here, for the person who gave the input."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    module = frames[-1][0].f_globals.get("__name__", "") if frames else ""
+    return module.partition(".")[0] == "eastward"
+
+
+def _is_the_parsers(error: BaseException) -> bool:
+    """Usage errors and exits know how to show themselves."""
+    return type(error).__module__.partition(".")[0] in {"typer", "click"}
+
+
+def _show_traceback_on_request() -> None:
+    if os.environ.get("EASTWARD_TRACEBACK"):
+        traceback.print_exc()
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    note(f"note: {message}")
+
+
+def _say(sentence: str) -> None:
+    if not sentence:
+        return
+    if wants_json():
+        sys.stdout.write(json.dumps({"error": sentence}, ensure_ascii=False) + "\n")
+    note(f"error: {sentence}", style="bold red")

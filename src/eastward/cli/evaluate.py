@@ -1,0 +1,119 @@
+"""`eastward evaluate`: every metric with its interval, and the confusion matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.output import emit_json, note, result_console, say, wants_json
+
+if TYPE_CHECKING:
+    from eastward.model_folder import TableModel
+
+__all__ = ["evaluate"]
+
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Also write a report (.html, .md or .json)."),
+]
+Bootstrap = Annotated[
+    int, typer.Option("--bootstrap", min=0, help="Resamples for the intervals; 0 for none.")
+]
+
+
+def evaluate(
+    model: options.Model,
+    data: options.Data,
+    report: ReportFile = None,
+    bootstrap: Bootstrap = 500,
+    drop_missing_target: options.DropMissing = False,
+    encoding: options.Encoding = "utf-8",
+    seed: options.Seed = 0,
+    json: options.Json = False,
+) -> None:
+    """Judge a model on labelled rows that it was not trained on.
+
+    \b
+    Examples:
+      eastward evaluate fraud-model claims-of-may.parquet
+      eastward evaluate fraud-model claims-of-may.parquet --report may.html --json
+    """
+    from eastward.model_folder import load_model
+    from eastward.reporting import evaluation_summary
+
+    loaded = load_model(model)
+    logs, codes = _scores(loaded, data, encoding, drop_missing=drop_missing_target)
+    summary = evaluation_summary(
+        codes,
+        logs,
+        loaded.classes.tolist(),
+        loaded.classifier.metric_,
+        offsets=loaded.classifier.offsets_,
+        n_bootstrap=bootstrap,
+        random_state=seed,
+    )
+    if report is not None:
+        _write(report, summary, loaded, model, data)
+    if wants_json():
+        emit_json({key: value for key, value in summary.items() if key != "scores"})
+        return
+    from eastward.cli.tables_shown import confusion_table, metric_table
+
+    say(f"{summary['rows']:,} rows of {data.name}, judged by the model in {model}")
+    say(metric_table(summary["metrics"], loaded.classifier.metric_.name))
+    say(confusion_table(summary, width=result_console().width))
+    if report is not None:
+        say(f"report   {report}")
+
+
+def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool) -> Any:
+    """Log-probabilities and true classes of all labelled rows; features are never all in memory."""
+    import numpy as np
+
+    from eastward import _checks
+    from eastward.cli.predict import checked_columns
+    from eastward.tables import Column, iter_tables, label_codes, table_columns
+
+    target = model.task["target"]
+    if target not in table_columns(data, encoding=encoding):
+        advice = "To predict without labels: eastward predict."
+        _checks.fail("evaluate", "data", f"a table with the target {target!r}", data.name, advice)
+    columns = [*checked_columns(model, data, [], encoding), target]
+    kinds = [*model.columns, Column(target, "text")]
+    logs, codes, missing = [], [], 0
+    for part in iter_tables(
+        data, model.batch_rows, columns=columns, kinds=kinds, encoding=encoding
+    ):
+        found = label_codes(part[target], model.classes, target)
+        missing += int((found < 0).sum())
+        logs.append(model.log_probabilities(part)[found >= 0])
+        codes.append(found[found >= 0])
+    if missing and not drop_missing:
+        advice = "Fill them in, or leave those rows out with --drop-missing-target."
+        got = f"{missing:,} missing values"
+        _checks.fail("evaluate", f"target {target!r}", "filled in for every row", got, advice)
+    if missing:
+        note(f"note: {missing:,} rows without a value of {target!r} were left out")
+    if not sum(map(len, codes)):
+        _checks.fail("evaluate", "data", "a table with labelled rows", data.name)
+    return np.concatenate(logs), np.concatenate(codes)
+
+
+def _write(
+    path: Path, evaluation: dict[str, Any], model: TableModel, folder: Path, data: Path
+) -> None:
+    import shlex
+
+    from eastward.reporting import report_summary, write_report
+
+    summary = report_summary(
+        f"{model.task['target']} in {data.name}",
+        model.classifier.metric_,
+        evaluation=evaluation,
+        training={**model.classifier.report_, "history": model.classifier.history_},
+        commands={"evaluate": shlex.join(["eastward", "evaluate", str(folder), str(data)])},
+    )
+    write_report(summary, path)

@@ -1,0 +1,177 @@
+"""From a task to a model folder with a report: what `train` and `demo` have in common."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward import _checks
+from eastward.estimator import EASTClassifier
+from eastward.model_folder import TASK, TableModel, save_model
+from eastward.reporting import evaluation_summary, report_summary, write_report
+from eastward.tables import Task, make_vectorizer
+
+__all__ = ["CHECKPOINT", "FitPlan", "check_folder", "fit_model", "held_out_rows"]
+
+CHECKPOINT, SUMMARY, REPORT = "checkpoint", "summary.json", "report.html"
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """How to train.
+
+    Attributes
+    ----------
+    metric, metric_options
+        As in :class:`~eastward.EASTClassifier`.
+    parameters : mapping
+        Further parameters of the classifier.
+    holdout : float
+        Share of the rows to judge by, 0 for none.
+    seed : int
+        Of the split and of training.
+    """
+
+    metric: str = "f1_macro"
+    metric_options: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    holdout: float = 0.2
+    seed: int = 0
+
+
+def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """A model or an unfinished run is not replaced unless that is wanted."""
+    if folder.exists() and not folder.is_dir():
+        _checks.fail("train", "--out", "a folder", f"{folder}, a file")
+    unfinished, finished = (folder / CHECKPOINT).is_dir(), (folder / TASK).is_file()
+    if overwrite and not resume:
+        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    elif unfinished and not resume:
+        advice = "Add --resume to continue it, or --overwrite to start anew."
+        _checks.fail("train", "--out", "a new folder", f"{folder} with an unfinished run", advice)
+    elif finished and not unfinished:
+        advice = "Choose another folder, or add --overwrite to replace the model."
+        _checks.fail("train", "--out", "a new folder", f"{folder} with a finished model", advice)
+
+
+def fit_model(
+    task: Task,
+    facts: Mapping[str, Any],
+    plan: FitPlan,
+    folder: Path,
+    *,
+    comparison: Mapping[str, Any] | None = None,
+    commands: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Train, save and judge a model; returns the summary of its report.
+
+    The order is such that whatever stops it leaves something whole: checkpoints while it trains, then the model,
+    then its report. The checkpoints go last.
+    """
+    held = held_out_rows(task.labels, plan.holdout, plan.seed)
+    model = _trained(task, facts, plan, ~held, folder / CHECKPOINT)
+    save_model(model, folder)
+    judged = _evaluation(model, task, held) if held.any() else None
+    training = {**model.classifier.report_, "history": model.classifier.history_}
+    summary = report_summary(
+        f"{task.target} in {task.name}",
+        model.classifier.metric_,
+        data=facts,
+        comparison=comparison,
+        evaluation=judged,
+        training=training,
+        verdict=None if comparison is not None else _finding(judged, training, plan),
+        commands=commands,
+    )
+    write_summary(summary, folder)
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    return summary
+
+
+def _finding(
+    judged: Mapping[str, Any] | None, training: Mapping[str, Any], plan: FitPlan
+) -> dict[str, Any]:
+    """The headline of a report without a comparison: what the model reaches on rows it has not seen."""
+    if judged is None:
+        last = training["stages"][-1]
+        sentence = (
+            f"Cross-validated while training, the model reaches {plan.metric} {last['tuned']:.3f}."
+        )
+        return {"sentence": sentence, "detail": training["sentences"], "recommended": None}
+    score = judged["metrics"][0]
+    low, high = score["interval"] or (None, None)
+    sure = "" if low is None or high is None else f" (95 % interval {low:.3f} to {high:.3f})"
+    sentence = (
+        f"On {judged['rows']:,} rows that it has not seen, the model reaches "
+        f"{score['name']} {score['value']:.3f}{sure}."
+    )
+    advice = "Whether another method does better on these data: eastward compare."
+    return {"sentence": sentence, "detail": [advice], "recommended": None}
+
+
+def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
+    """Numbers as JSON, and the report made of them."""
+    write_report(summary, folder / SUMMARY)
+    write_report(summary, folder / REPORT)
+
+
+def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.bool_]:
+    """Rows to judge by: ``share`` of each class at random, but never its last row.
+
+    Examples
+    --------
+    >>> held = held_out_rows(np.array(["no"] * 8 + ["yes"] * 2), 0.25, seed=0)
+    >>> int(held[:8].sum()), int(held[8:].sum())
+    (2, 0)
+    """
+    if not 0 <= share < 1:
+        _checks.fail("train", "--holdout", "in [0, 1)", share, "0.2 holds a fifth of the rows out.")
+    generator = np.random.default_rng(seed)
+    held = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        rows = generator.permutation(np.flatnonzero(labels == label))
+        held[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    return held
+
+
+def _trained(
+    task: Task, facts: Mapping[str, Any], plan: FitPlan, rows: NDArray[np.bool_], checkpoint: Path
+) -> TableModel:
+    vectorizer = make_vectorizer()
+    vectors = vectorizer.fit_transform(task.features[rows])
+    classifier = EASTClassifier(
+        plan.metric,
+        metric_options=plan.metric_options,
+        checkpoint=checkpoint,
+        random_state=plan.seed,
+        **plan.parameters,
+    )
+    classifier.fit(vectors, task.labels[rows])
+    if classifier.report_["interrupted"]:
+        raise KeyboardInterrupt
+    remembered = {
+        "target": task.target,
+        "columns": facts["columns"],
+        "metric": classifier.metric_.name,
+        "trained_rows": int(rows.sum()),
+        "data": dict(facts),
+    }
+    return TableModel(classifier, vectorizer, remembered)
+
+
+def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:
+    frame = task.features[held].reset_index(drop=True)
+    codes = np.searchsorted(model.classes, task.labels[held])
+    return evaluation_summary(
+        codes,
+        model.log_probabilities(frame),
+        model.classes.tolist(),
+        model.classifier.metric_,
+        offsets=model.classifier.offsets_,
+    )

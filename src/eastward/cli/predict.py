@@ -1,0 +1,147 @@
+"""`eastward predict`: labels and probabilities for a file of any size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.output import emit_json, note, say, status_console, wants_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from eastward.model_folder import TableModel
+
+__all__ = ["predict", "predicted_parts"]
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="File to write; its ending says how (.csv, .parquet …).",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option("--keep", metavar="COLUMN", help="Copy a column, such as an id. May be repeated."),
+]
+
+
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: Output,
+    keep: Keep = None,
+    encoding: options.Encoding = "utf-8",
+    json: options.Json = False,
+) -> None:
+    """Predict the label of every row, with the probability of each class.
+
+    The file is read and written part by part, so it may be larger than memory. Its columns may come in any
+    order; those that the model does not know are ignored, and a missing one is an error.
+
+    \b
+    Examples:
+      eastward predict fraud-model new-claims.parquet -o predictions.csv --keep claim_id
+    """
+    from eastward.model_folder import load_model
+    from eastward.tables import TableWriter, count_rows
+
+    started = time.perf_counter()
+    loaded = load_model(model)
+    wanted = checked_columns(loaded, data, keep or [], encoding)
+    rows = 0
+    writer = TableWriter(output)
+    with writer, _progress(count_rows(data)) as advance:
+        for part in predicted_parts(loaded, data, wanted, keep or [], encoding):
+            writer.write(part)
+            rows += len(part)
+            advance(len(part))
+    seconds = time.perf_counter() - started
+    if wants_json():
+        emit_json({"output": str(output), "rows": rows, "seconds": round(seconds, 3)})
+    say(f"{rows:,} rows in {seconds:.1f} s, written to {output}")
+
+
+def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str) -> list[str]:
+    """The columns to read; an error names those that are missing, a note those that are not used."""
+    import pandas as pd
+
+    from eastward.tables import conform, table_columns
+
+    present = table_columns(data, encoding=encoding)
+    needed = [column.name for column in model.columns]
+    empty = pd.DataFrame(columns=present)
+    conform(empty, model.columns)
+    for name in keep:
+        if name not in present:
+            from eastward.tables.reading import fail_no_column, source_name
+
+            fail_no_column("predict", "--keep", name, empty, source_name(data))
+    unused = [n for n in present if n not in {*needed, *keep, model.task["target"]}]
+    if unused:
+        shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
+        note(f"note: columns that the model does not know are ignored: {shown}")
+    return [*needed, *(name for name in keep if name not in needed)]
+
+
+def predicted_parts(
+    model: TableModel, data: Any, columns: list[str], keep: list[str], encoding: str = "utf-8"
+) -> Iterator[pd.DataFrame]:
+    """Predictions of ``data`` part by part: kept columns, ``prediction``, and a probability for each class."""
+    import pandas as pd
+
+    from eastward.tables import iter_tables, label_names
+
+    names = [f"probability_{name}" for name in label_names(model.classes)]
+    first_row = 0
+    for part in iter_tables(
+        data, model.batch_rows, columns=columns, kinds=model.columns, encoding=encoding
+    ):
+        probabilities = model.predict_proba(part, first_row=first_row)
+        kept = {name: part[name] for name in keep}
+        chosen = model.classes[probabilities.argmax(axis=1)]
+        scores = dict(zip(names, probabilities.T, strict=True))
+        yield pd.DataFrame({**kept, "prediction": chosen, **scores})
+        first_row += len(part)
+
+
+def _ignored(_: object) -> None:
+    """Nobody watches."""
+
+
+class _progress:  # noqa: N801 - used as a with-word
+    """A bar with rows per second, if somebody watches; gives the function that moves it."""
+
+    def __init__(self, total: int | None) -> None:
+        self.bar: Any = None
+        self.total = total
+
+    def __enter__(self) -> Any:
+        if not sys.stderr.isatty() or wants_json():
+            return _ignored
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.completed:,.0f} rows"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.speed:,.0f} rows/s"),
+            TimeRemainingColumn(),
+            console=status_console(),
+            transient=True,
+        )
+        self.bar.start()
+        task = self.bar.add_task("", total=self.total)
+        return lambda rows: self.bar.advance(task, rows)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

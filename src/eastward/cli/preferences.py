@@ -1,0 +1,147 @@
+"""What a person prefers, in the terms of a metric: --metric, --prefer and --cost."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward import _checks, metrics
+from eastward.tables import label_names
+
+__all__ = ["cost_table", "metric_choice", "preferred_betas"]
+
+PREFERENCE = "WHAT:CLASS=FACTOR with recall or precision, such as recall:fraud=5"
+
+
+def metric_choice(
+    metric: str, prefer: Sequence[str] | None, cost: Path | None, classes: NDArray[Any]
+) -> tuple[str, dict[str, Any] | None]:
+    """The name of the metric and its options.
+
+    Examples
+    --------
+    >>> metric_choice("f1_macro", ["recall:fraud=5"], None, np.array(["fraud", "no"]))
+    ('f_beta', {'beta': {'fraud': 5.0}})
+    """
+    if prefer and cost is not None:
+        _checks.fail("eastward", "--prefer", "left out when --cost is given", prefer[0])
+    if prefer:
+        if metric not in {"f1", "f1_macro", "f_beta"}:
+            advice = "Leave --metric out: the metric becomes an F-score with a beta for each class."
+            _checks.fail("eastward", "--metric", "f1_macro when --prefer is given", metric, advice)
+        return "f_beta", {"beta": preferred_betas(prefer, classes)}
+    if cost is not None:
+        if metric not in {"f1_macro", "expected_cost"}:
+            advice = "Leave --metric out: the metric becomes the mean cost."
+            _checks.fail("eastward", "--metric", "expected_cost with --cost", metric, advice)
+        return "expected_cost", {"cost": cost_table(cost, classes)}
+    if metric == "expected_cost":
+        advice = "Write a table with a row for each true class and a column for each predicted one."
+        _checks.fail("eastward", "--cost", "given for expected_cost", "nothing", advice)
+    chosen = metrics.get(metric)
+    if chosen.options.get("average") == "binary" and len(classes) != 2:
+        advice = f"Use {metric}_macro, or {metric}_weighted."
+        got = f"{metric} for {len(classes)} classes"
+        _checks.fail("eastward", "--metric", "a metric of many classes", got, advice)
+    return metric, None
+
+
+def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, float]:
+    """A beta for each class that is named: above one for recall, below for precision.
+
+    Examples
+    --------
+    >>> preferred_betas(["recall:fraud=5", "precision:no=4"], np.array(["fraud", "no"]))
+    {'fraud': 5.0, 'no': 0.25}
+    """
+    betas: dict[Any, float] = {}
+    for preference in prefer:
+        what, colon, rest = preference.partition(":")
+        name, equals, factor = rest.rpartition("=")
+        if what not in {"recall", "precision"} or not colon or not equals:
+            _checks.fail("eastward", "--prefer", PREFERENCE, repr(preference))
+        number = _checks.positive("eastward", f"--prefer {preference}", _number(factor, preference))
+        betas[class_named(name, classes)] = number if what == "recall" else 1 / number
+    return betas
+
+
+def class_named(name: str, classes: NDArray[Any]) -> Any:
+    """The class that is written ``name``."""
+    names = label_names(classes)
+    if name not in names:
+        exact = [known for known in names if known.lower() == name.strip().lower()]
+        if len(exact) != 1:
+            advice = _checks.near_misses(name, names)
+            expected = f"one of {', '.join(names[:12])}"
+            _checks.fail("eastward", "the class", expected, repr(name), advice)
+        name = exact[0]
+    return classes.tolist()[names.index(name)]
+
+
+def _number(text: str, preference: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return _checks.fail("eastward", "--prefer", PREFERENCE, repr(preference))
+
+
+def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
+    """Costs in the order of ``classes``: rows true, columns predicted.
+
+    A CSV with the classes in its first row and column, or numbers alone in the order of the sorted classes; or JSON,
+    ``{"true class": {"predicted class": cost}}`` or a list of lists. What a named table leaves out costs nothing.
+    """
+    if not path.is_file():
+        _checks.fail("eastward", "--cost", "a file that exists", path, error=FileNotFoundError)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        content = json.loads(text) if path.suffix == ".json" else _rows(text)
+    except (UnicodeDecodeError, json.JSONDecodeError, csv.Error) as error:
+        _checks.fail("eastward", "--cost", "a .csv or .json table", f"{path.name} ({error})")
+    table = _named_costs(content, classes) if isinstance(content, Mapping) else content
+    try:
+        costs = np.asarray(table, dtype=float)
+    except (TypeError, ValueError) as error:
+        _checks.fail("eastward", "--cost", "a table of numbers", f"{path.name} ({error})")
+    if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
+        expected = f"a table of {len(classes)} rows and columns, one for each class, all finite"
+        _checks.fail("eastward", "--cost", expected, f"{path.name} of shape {costs.shape}")
+    return [[float(cost) for cost in row] for row in costs]
+
+
+def _rows(text: str) -> Any:
+    """Cells of a CSV; with names in the first row and column (so no number in its corner), a mapping of mappings."""
+    separator = "\t" if "\t" in text else ";" if ";" in text else ","
+    rows = [
+        [cell.strip() for cell in row]
+        for row in csv.reader(text.splitlines(), delimiter=separator)
+        if any(cell.strip() for cell in row)
+    ]
+    if not rows or _is_number(rows[0][0]):
+        return rows
+    header = rows[0][1:]
+    return {row[0]: dict(zip(header, row[1:], strict=False)) for row in rows[1:]}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _named_costs(content: Mapping[str, Any], classes: NDArray[Any]) -> list[list[Any]]:
+    positions = {name: position for position, name in enumerate(label_names(classes))}
+    table: list[list[Any]] = [[0.0] * len(positions) for _ in positions]
+    for true, row in content.items():
+        for predicted, cost in row.items():
+            first, second = (str(class_named(str(name), classes)) for name in (true, predicted))
+            table[positions[first]][positions[second]] = cost or 0.0
+    return table

@@ -1,0 +1,68 @@
+"""`eastward report`: the report of a model folder once more."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.output import emit_json, say, wants_json
+
+__all__ = ["report"]
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder that `train`, `compare` or `demo` wrote.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to: .html, .md or .json; DIR/report.html if not given.",
+    ),
+]
+Figures = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="DIR", help="Also write every picture as PNG and SVG."),
+]
+
+
+def report(
+    folder: Folder, output: Output = None, figures: Figures = None, json: options.Json = False
+) -> None:
+    """Write the report again from its numbers, as HTML, Markdown or pictures.
+
+    \b
+    Examples:
+      eastward report fraud-model
+      eastward report fraud-model -o fraud.md --figures pictures
+    """
+    from eastward.reporting import write_figures, write_report
+
+    path = output or folder / "report.html"
+    summary = _summary(folder)
+    write_report(summary, path)
+    pictures = [] if figures is None else write_figures(summary, figures)
+    if wants_json():
+        emit_json({"report": str(path), "figures": [str(picture) for picture in pictures]})
+    say(f"report   {path}")
+    if pictures:
+        say(f"figures  {len(pictures)} files in {figures}")
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    from eastward import _checks
+
+    path = folder / "summary.json"
+    try:
+        summary: dict[str, Any] = json_format.loads(path.read_text(encoding="utf-8"))
+        _ = summary["title"], summary["metric"]["name"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        advice = "Pass the folder that `eastward train --out` wrote."
+        got = f"{folder} ({type(error).__name__}: summary.json)"
+        return _checks.fail("report", "DIR", "a folder with a summary.json", got, advice)
+    return summary

@@ -1,0 +1,187 @@
+"""`eastward train`: preprocessing and network, saved as one folder with a report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.errors import going_on
+from eastward.cli.options import command_line
+from eastward.cli.output import emit_json, note, result_console, say, wants_json
+
+__all__ = ["train"]
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model and its report.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
+]
+Holdout = Annotated[
+    float,
+    typer.Option(
+        "--holdout", metavar="SHARE", help="Share of rows to judge by; 0 trains on everything."
+    ),
+]
+Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
+Hidden = Annotated[str, typer.Option("--hidden", metavar="WIDTHS", help="Layers of the network.")]
+Recipe = Annotated[
+    str,
+    typer.Option(
+        "--recipe",
+        help="auto: cross-entropy, then the metric itself; paper: EAST from scratch; cross_entropy; btg.",
+    ),
+]
+Folds = Annotated[
+    str,
+    typer.Option("--folds", help="Networks that are cross-fitted; auto is 5 up to 50 000 rows."),
+]
+Verbose = Annotated[
+    bool | None,
+    typer.Option(
+        "--verbose/--quiet",
+        "-v/-q",
+        help="A line for each epoch, or nothing; if not given, a bar in a terminal.",
+    ),
+]
+
+
+def train(
+    context: typer.Context,
+    data: options.Data,
+    target: options.Target,
+    out: Out,
+    metric: options.MetricName = "f1_macro",
+    prefer: options.Prefer = None,
+    cost: options.Cost = None,
+    ignore: options.Ignore = None,
+    drop_missing_target: options.DropMissing = False,
+    drop_rare_classes: options.DropRare = False,
+    holdout: Holdout = 0.2,
+    epochs: Epochs = 200,
+    hidden: Hidden = "512,256,128",
+    recipe: Recipe = "auto",
+    folds: Folds = "auto",
+    seed: options.Seed = 0,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    encoding: options.Encoding = "utf-8",
+    verbose: Verbose = None,
+    json: options.Json = False,
+) -> None:
+    """Train a model for one metric, and write it with a report into one folder.
+
+    Strings, dates, missing values and categories are taken care of. A fifth of the rows is held out to judge
+    the model by. Nothing in the folder is executed when the model is loaded.
+
+    \b
+    Examples:
+      eastward train claims.csv --target fraud --out fraud-model
+      eastward train claims.csv -t fraud --prefer recall:yes=5 -o careful
+      eastward train claims.csv -t fraud --cost costs.csv -o cheapest
+      eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
+    """
+    from eastward.cli.fit_model import FitPlan, check_folder, fit_model
+    from eastward.cli.preferences import metric_choice
+    from eastward.tables import describe_task, load_task
+
+    check_folder(out, resume=resume, overwrite=overwrite)
+    task = load_task(
+        data,
+        target,
+        drop_missing_target=drop_missing_target,
+        drop_rare_classes=drop_rare_classes,
+        ignore=ignore or (),
+        encoding=encoding,
+    )
+    name, bound = metric_choice(metric, prefer, cost, task.classes)
+    facts = describe_task(task)
+    _introduce(facts, target)
+    parameters = {
+        "hidden": layer_widths(hidden),
+        "max_epochs": epochs,
+        "recipe": recipe,
+        "n_folds": fold_count(folds),
+        "verbose": _shown(verbose),
+    }
+    plan = FitPlan(name, bound, parameters, holdout, seed)
+    again = command_line(context, resume=True, overwrite=None)
+    with going_on(f"Continue with:  {again}"):
+        summary = fit_model(task, facts, plan, out, commands=_commands(context, data, out))
+    _conclude(summary, out)
+
+
+def layer_widths(text: str) -> tuple[int, ...]:
+    """Widths of layers from "512,256,128"."""
+    from eastward import _checks
+
+    words = [word for word in text.replace("x", ",").split(",") if word.strip()]
+    if not words or not all(word.strip().isdigit() and int(word) > 0 for word in words):
+        _checks.fail("train", "--hidden", "widths such as 512,256,128", repr(text))
+    return tuple(int(word) for word in words)
+
+
+def fold_count(text: str) -> int | str:
+    """A number of folds, or "auto"."""
+    from eastward import _checks
+
+    if text == "auto":
+        return text
+    if not text.isdigit() or int(text) < 1:
+        _checks.fail("train", "--folds", "auto or a number", repr(text))
+    return int(text)
+
+
+def _shown(verbose: bool | None) -> int:
+    """The classifier's level: 1 is a bar for whoever watches a terminal; lines need a handler besides."""
+    if verbose:
+        import logging
+
+        lines = logging.StreamHandler(sys.stderr)
+        logger = logging.getLogger("eastward")
+        logger.setLevel(logging.INFO)
+        logger.handlers = [lines]
+    return int(verbose is not False and not wants_json())
+
+
+def _introduce(facts: dict[str, Any], target: str) -> None:
+    from eastward.cli.tables_shown import data_shown
+
+    if wants_json():
+        for warning in facts["warnings"]:
+            note(f"look: {warning}")
+    say(data_shown(facts, target))
+
+
+def _commands(context: typer.Context, data: Path, out: Path) -> dict[str, str]:
+    import shlex
+
+    return {
+        "train": command_line(context, resume=None, overwrite=None),
+        "predict": shlex.join(
+            ["eastward", "predict", str(out), "NEW_DATA", "-o", "predictions.csv"]
+        ),
+        "evaluate": shlex.join(["eastward", "evaluate", str(out), str(data)]),
+    }
+
+
+def _conclude(summary: dict[str, Any], out: Path) -> None:
+    from eastward.cli.fit_model import REPORT
+    from eastward.cli.tables_shown import confusion_table, verdict_shown
+
+    if wants_json():
+        kept = {key: summary[key] for key in ("title", "metric", "verdict", "data")}
+        scores = (summary["evaluation"] or {}).get("metrics")
+        emit_json({"model": str(out), "report": str(out / REPORT), "metrics": scores, **kept})
+        return
+    for sentence in summary["training"]["notes"]:
+        note(f"note: {sentence}")
+    if summary["evaluation"] is not None:
+        say(confusion_table(summary["evaluation"], width=result_console().width))
+    say(verdict_shown(summary["verdict"]))
+    say(f"\nreport   {out / REPORT}\nmodel    {out}\npredict  {summary['commands']['predict']}")

@@ -1,0 +1,77 @@
+"""Data sets for a first try: scikit-learn ships them, nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+from sklearn import datasets
+
+from eastward import _checks
+
+__all__ = ["embedded_names", "load_embedded"]
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+# Each digit has this share of the rows of the one before.
+TAIL = 0.7
+
+
+def long_tailed_digits() -> pd.DataFrame:
+    """Handwritten digits, 8 x 8 pixels, each digit rarer than the one before: 174 zeros, 7 nines."""
+    bunch = datasets.load_digits(as_frame=True)
+    codes = np.asarray(bunch.target)
+    largest = np.bincount(codes).min()
+    kept = [np.flatnonzero(codes == k)[: round(largest * TAIL**k)] for k in range(len(DIGITS))]
+    rows = np.sort(np.concatenate(kept))
+    frame = bunch.data.iloc[rows].reset_index(drop=True)
+    return frame.assign(digit=np.take(DIGITS, codes[rows]))
+
+
+def _named(load: Callable[..., object], target: str) -> Callable[[], pd.DataFrame]:
+    def frame() -> pd.DataFrame:
+        bunch = load(as_frame=True)
+        names = np.take(bunch.target_names, bunch.target)  # type: ignore[attr-defined]  # a Bunch
+        return bunch.data.assign(**{target: names})  # type: ignore[attr-defined]  # a Bunch
+
+    return frame
+
+
+_SETS: Mapping[str, tuple[Callable[[], pd.DataFrame], str, str]] = MappingProxyType(
+    {
+        "digits_long_tail": (long_tailed_digits, "digit", "pixels of digits, some of them rare"),
+        "breast_cancer": (
+            _named(datasets.load_breast_cancer, "diagnosis"),
+            "diagnosis",
+            "measurements of cell nuclei",
+        ),
+        "wine": (_named(datasets.load_wine, "cultivar"), "cultivar", "chemistry of three wines"),
+        "iris": (_named(datasets.load_iris, "species"), "species", "sizes of flowers"),
+    }
+)
+
+
+def embedded_names() -> dict[str, dict[str, str]]:
+    """Names of the embedded sets, with the target column and a few words each.
+
+    Examples
+    --------
+    >>> embedded_names()["iris"]
+    {'target': 'species', 'about': 'sizes of flowers'}
+    """
+    return {name: {"target": target, "about": about} for name, (_, target, about) in _SETS.items()}
+
+
+def load_embedded(name: str) -> tuple[pd.DataFrame, str]:
+    """An embedded set as a frame, and the name of its target column.
+
+    Examples
+    --------
+    >>> frame, target = load_embedded("wine")
+    >>> frame.shape, target
+    ((178, 14), 'cultivar')
+    """
+    _checks.one_of("load_embedded", "name", name, tuple(_SETS))
+    load, target, _ = _SETS[name]
+    return load(), target

@@ -1,0 +1,36 @@
+"""The tables in a folder of one's own, named by the environment variable EASTWARD_DATA."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from eastward import _checks
+
+__all__ = ["data_folder", "find_tables"]
+
+ENDINGS = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".jsonl")
+
+
+def data_folder() -> Path | None:
+    """The folder that EASTWARD_DATA names, or None if it names none."""
+    named = os.environ.get("EASTWARD_DATA")
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        advice = "Set it to the folder with your tables, or unset it."
+        _checks.fail("datasets", "EASTWARD_DATA", "a folder", named, advice)
+    return folder
+
+
+def find_tables(folder: Path) -> list[dict[str, Any]]:
+    """Name and size of every table below ``folder``, in alphabetical order."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        plain = path.name.removesuffix(".gz").removesuffix(".zst").lower()
+        if plain.endswith(ENDINGS) and path.is_file():
+            name = path.relative_to(folder).as_posix()
+            found.append({"name": name, "path": str(path), "bytes": path.stat().st_size})
+    return found
