@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import warnings
@@ -102,14 +103,13 @@ def run_cell(
     """
     cell: Cell = {"method": method.name, "split": split}
     seed = split_seed(problem.random_state, split)
-    with _one_thread(), _fixed_randomness(seed), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    said: list[str] = []
+    with _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
         try:
             cell |= _measured(problem, method, split, seed) | {"error": None}
         except Exception as error:  # noqa: BLE001  # whatever a method raises is its result
             cell |= _failure(error)
-    cell["warnings"] = list(dict.fromkeys(str(warning.message) for warning in caught))
-    del cell["warnings"][_WARNINGS_KEPT:]
+    cell["warnings"] = list(dict.fromkeys(said))[:_WARNINGS_KEPT]
     if store is not None and cell["error"] is None:
         store.save(key, cell)
     return cell
@@ -209,6 +209,24 @@ def _one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _heard_warnings(said: list[str]) -> Iterator[None]:
+    """Warnings, and what the trainer logs as one, go into ``said`` instead of between the lines of a live table."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("eastward")
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
+        said += [str(warning.message) for warning in caught]
 
 
 @contextmanager

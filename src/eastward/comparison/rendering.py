@@ -12,14 +12,12 @@ _NONE = "–"
 
 def to_markdown(summary: dict[str, Any]) -> str:
     """Verdict and table in Markdown."""
-    head, *body = [
-        [_one_line(entry).replace("|", "\\|") for entry in row] for row in _table(summary)
-    ]
+    head, *body = [[_markdown_text(entry) for entry in row] for row in _table(summary)]
     lines = [_markdown_line(head), "|" + "---|" * len(head), *map(_markdown_line, body)]
     verdict = summary["verdict"]
-    detail = [f"- {_one_line(sentence)}" for sentence in verdict["detail"]]
+    detail = [f"- {_markdown_text(sentence)}" for sentence in verdict["detail"]]
     return "\n".join(
-        [f"**{_one_line(verdict['sentence'])}**", "", *lines, "", *detail, _legend(summary)]
+        [f"**{_markdown_text(verdict['sentence'])}**", "", *lines, "", *detail, _legend(summary)]
     )
 
 
@@ -111,6 +109,11 @@ def _number(value: float | None, digits: int) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _markdown_text(text: str) -> str:
+    # Markdown passes tags through to the page.
+    return escape(_one_line(text), quote=False).replace("|", "\\|")
 
 
 def _markdown_line(row: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from joblib import Parallel, delayed
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight
@@ -99,9 +100,10 @@ def compare(
 
     Notes
     -----
-    Intervals and probabilities are corrected for the rows that splits share [1]_, and a method is only recommended
-    over the baseline if it is better at the 5 % level after Holm's adjustment for the number of methods, and by more
-    than ``tie_margin``. A method that fails on a split is reported and not recommended; the rest goes on.
+    Intervals and probabilities are corrected for the rows that splits share [1]_. A method is only recommended over the
+    baseline if it is better at the 2.5 % level (one-sided: its 95 % interval is above zero) after Holm's adjustment for
+    the number of methods, and by more than ``tie_margin``. A method that fails on a split is reported and not
+    recommended; the rest goes on.
 
     References
     ----------
@@ -209,9 +211,12 @@ def _problem(
     """The data, checked once for all methods."""
     labels = class_labels(_CALLER, y)
     check_consistent_length(X, labels)
-    encoded = encode_labels(labels)
-    weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=float)
+    weight = None
+    if sample_weight is not None:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        _checks.weights(_CALLER, torch.from_numpy(weight))
     check_two_classes(_CALLER, labels, weight)
+    encoded = encode_labels(labels)
     _check_rows(np.bincount(encoded.codes.numpy()))
     _check_features(X, preprocess)
     bound = resolve_metric(metric, metric_options, encoded)

@@ -9,8 +9,9 @@ from eastward.metrics import Metric
 
 __all__ = ["verdict"]
 
-# After the adjustment for the number of methods, so that the best of ten by chance is not called a gain.
-SIGNIFICANCE = 0.05
+# One-sided, so that a single method is called better exactly when its 95 % interval excludes zero; after the
+# adjustment for the number of methods, so that the best of ten by chance is not called a gain.
+SIGNIFICANCE = 0.025
 _WORSE_PROBABILITIES = 1.05
 _NOTABLY_SLOWER = 2.0
 
@@ -109,7 +110,7 @@ def _no_gain_sentence(reference: Row, by_gain: list[Row], direction: float, marg
     if best["failures"]:
         return f"{sentence} {_capital(best)} failed on {_splits(best['failures'])}."
     return (
-        f"{sentence} No other method is better with confidence; the nearest to it is {best['label']}, "
+        f"{sentence} No other method is better with confidence; the nearest is {best['label']}, "
         f"{_difference(best)}. More splits or more data would tell."
     )
 

@@ -1,0 +1,164 @@
+"""What compare recommends: nothing where there is nothing to gain, the better method where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from comparison_problems import SMALL, blobs, overlapping
+
+from eastward import compare, metrics
+from eastward.comparison.methods import Method
+from eastward.comparison.result import Comparison
+
+NETWORKS = ["cross_entropy", "balanced_cross_entropy", "cross_entropy_tuned", "eastward"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_labels_without_any_signal_give_no_gain(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(200, 4)), rng.integers(2, size=200)
+    methods = [*NETWORKS, "random_forest"]
+    result = compare(X, y, methods=methods, n_splits=4, method_options=SMALL, random_state=seed)
+    assert result.verdict["sentence"].startswith(
+        "No gain: use cross-entropy with a tuned threshold."
+    )
+    assert result.verdict["recommended"] == "cross_entropy_tuned"
+
+
+def test_well_separated_balanced_classes_give_no_gain():
+    X, y = blobs(rows=240, distance=8.0)
+    result = compare(X, y, methods=NETWORKS, n_splits=3, method_options=SMALL)
+    assert result.verdict["sentence"].startswith(
+        "No gain: use cross-entropy with a tuned threshold."
+    )
+    assert any("Plain cross-entropy did as well" in line for line in result.verdict["detail"])
+    assert all(row["mean"] > 0.97 for row in result.methods)
+
+
+def test_a_threshold_that_helps_on_a_rare_class_is_recommended():
+    X, y = overlapping(seed=1)
+    result = compare(
+        X,
+        y,
+        "f1",
+        methods=["cross_entropy", "cross_entropy_tuned"],
+        baseline="cross_entropy",
+        n_splits=6,
+        method_options=SMALL,
+    )
+    plain, tuned = result.methods
+    assert result.verdict["recommended"] == "cross_entropy_tuned"
+    assert result.verdict["sentence"].startswith("Use cross-entropy with a tuned threshold: f1 ")
+    assert tuned["difference"]["interval"][0] > 0
+    assert tuned["mean"] - plain["mean"] == pytest.approx(tuned["difference"]["mean"])
+    # The price is visible: probabilities that were shifted for the decision are worse as probabilities.
+    assert tuned["log_loss"] > plain["log_loss"]
+    assert any(
+        line.startswith("Its probabilities are not the best") for line in result.verdict["detail"]
+    )
+
+
+def method(name: str, effort: int = 1) -> Method:
+    return Method(name, name, effort, lambda settings: None)
+
+
+def comparison(scores: dict[str, list], efforts=None, metric="f1_macro", **facts) -> Comparison:
+    """A comparison with given scores; None is a failure, and the first method is the baseline."""
+    efforts = efforts or {}
+    cells = [
+        {"method": name, "split": split, "score": score, "log_loss": None, "brier": None}
+        | {"ece": None, "seconds": None if score is None else 1.0, "notes": [], "warnings": []}
+        | {"error": "ValueError: no" if score is None else None}
+        for name, values in scores.items()
+        for split, score in enumerate(values)
+    ]
+    compared = [method(name, efforts.get(name, 1)) for name in scores]
+    options = {"test_ratio": 0.25, "tie_margin": 0.005} | facts
+    return Comparison(metrics.as_metric(metric), next(iter(scores)), compared, cells, **options)
+
+
+BASE = [0.50, 0.51, 0.49, 0.50, 0.52, 0.48]
+
+
+def shifted(by: float) -> list[float]:
+    return [score + by + wobble for score, wobble in zip(BASE, [0, 1e-3, -1e-3] * 2, strict=True)]
+
+
+def test_between_equals_the_one_of_less_effort_is_recommended():
+    scores = {"base": BASE, "heavy": shifted(0.052), "light": shifted(0.05)}
+    result = comparison(scores, {"heavy": 5, "light": 1})
+    assert result.verdict["recommended"] == "light"
+    assert comparison(scores, {"heavy": 1, "light": 5}).verdict["recommended"] == "heavy"
+    far = scores | {"heavy": shifted(0.08)}
+    assert comparison(far, {"heavy": 5, "light": 1}).verdict["recommended"] == "heavy"
+
+
+def test_nothing_is_recommended_whose_interval_holds_zero():
+    wobbly = [0.09, 0.005, 0.06, 0.02, 0.095, 0.04]
+    result = comparison({"base": BASE, "maybe": [b + w for b, w in zip(BASE, wobbly, strict=True)]})
+    row = result.methods[1]["difference"]
+    assert row["interval"][0] < 0
+    assert 0.95 < row["probability"] < 0.975
+    assert result.verdict["recommended"] == "base"
+    assert "the nearest is maybe, +0.052" in result.verdict["sentence"]
+
+
+def test_a_sure_but_tiny_gain_is_no_gain():
+    assert comparison({"base": BASE, "tiny": shifted(0.004)}).verdict["recommended"] == "base"
+
+
+def test_the_best_of_many_needs_more_evidence_than_the_only_one():
+    wobbly = [0.02, 0.05, 0.01, 0.06, 0.03, 0.04]
+    better = [score + gain for score, gain in zip(BASE, wobbly, strict=True)]
+    alone = comparison({"base": BASE, "better": better})
+    assert alone.verdict["recommended"] == "better"
+    crowd = {f"other{k}": [score - 0.1 for score in BASE] for k in range(20)}
+    assert comparison({"base": BASE, "better": better} | crowd).verdict["recommended"] == "base"
+
+
+def test_a_method_that_failed_once_is_reported_and_not_recommended():
+    gained = shifted(0.2)
+    gained[2] = None
+    result = comparison({"base": BASE, "fragile": gained})
+    assert result.verdict["recommended"] == "base"
+    assert "Fragile failed on 1 split: ValueError: no" in result.verdict["detail"]
+    row = result.methods[1]
+    assert (row["failures"], row["wins"], row["ties"], row["losses"]) == (1, 5, 0, 0)
+
+
+def test_without_a_baseline_there_is_no_verdict():
+    result = comparison({"base": [None] * 3, "other": [0.5, 0.6, 0.7]})
+    assert result.verdict["sentence"].startswith("No verdict: base failed on every split")
+    assert result.verdict["recommended"] is None
+    assert result.methods[1]["difference"]["mean"] is None
+
+
+def test_costs_are_better_when_they_are_lower():
+    cost = metrics.get("expected_cost", cost=[[0, 1], [5, 0]])
+    result = comparison({"base": BASE, "cheap": shifted(-0.1), "dear": shifted(0.1)}, metric=cost)
+    base, cheap, dear = result.methods
+    assert result.verdict["recommended"] == "cheap"
+    assert cheap["difference"]["mean"] == pytest.approx(-0.1)
+    assert cheap["difference"]["interval"][0] < -0.1 < cheap["difference"]["interval"][1] < 0
+    assert cheap["difference"]["probability"] > 0.99
+    assert dear["difference"]["probability"] < 0.01
+    assert (cheap["wins"], dear["losses"]) == (6, 6)
+    assert cheap["rank"] < base["rank"] < dear["rank"]
+
+
+def test_the_margin_of_a_metric_without_a_range_is_relative():
+    def unbounded(confusion):
+        return confusion.sum()
+
+    large = [1000 * score for score in BASE]
+    close = [1000 * score for score in shifted(0.001)]
+    result = comparison({"base": large, "close": close}, metric=unbounded)
+    assert (result.methods[1]["ties"], result.verdict["recommended"]) == (6, "base")
+
+
+def test_harm_and_help_of_the_metric_stage_are_said():
+    assert (
+        "does harm here" in comparison({"b": BASE, "eastward": shifted(-0.1)}).verdict["detail"][0]
+    )
+    assert "helps here" in comparison({"b": BASE, "eastward": shifted(0.1)}).verdict["detail"][0]
+    assert "no clear" in comparison({"b": BASE, "eastward": shifted(0.001)}).verdict["detail"][0]
