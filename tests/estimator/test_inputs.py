@@ -34,7 +34,9 @@ class Network(nn.Module):
         return self.layers(inputs)
 
 
-@pytest.mark.parametrize("module", [Network, small_network, nn.Linear], ids=str)
+@pytest.mark.parametrize(
+    "module", [Network, small_network, nn.Linear], ids=["class", "factory", "Linear"]
+)
 def test_a_class_or_a_factory_is_a_module(table, module):
     X, y = table
     model = quick(module=module, max_epochs=15).fit(X, y)
