@@ -33,7 +33,7 @@ SENTENCE = re.compile(r"^.+ of compare must be .+; got .+\.", re.DOTALL)
         ({"methods": {"mine": Majority}}, TypeError, r"methods\['mine'\] of compare must be a sci"),
         ({"methods": {"mine": 3}}, TypeError, "a scikit-learn classifier; got int 3"),
         ({"baseline": "cross_entropi"}, ValueError, "Did you mean 'cross_entropy'"),
-        ({"method_options": {"hiden": 3}}, ValueError, "'hiden'. Did you mean 'hidden'"),
+        ({"method_options": {"hiddne": 3}}, ValueError, "'hiddne'. Did you mean 'hidden'"),
         ({"method_options": {"recipe": "paper"}}, ValueError, "got 'recipe'"),
         ({"preprocess": 3}, TypeError, "preprocess of compare must be a scikit-learn transformer"),
         ({"sample_weight": np.full(30, -1.0)}, ValueError, "sample_weight of compare must be fin"),

@@ -350,7 +350,7 @@ def test_frames_with_equal_values_have_one_name():
 
 def test_weights_reach_training_and_judging():
     X, y = overlapping(200)
-    weight = np.where(np.arange(200) % 2, 1.0, 0.0)
+    weight = np.where(np.arange(200) % 3, 1.0, 0.0)
     weighted = quick(X, y, sample_weight=weight)
     assert scores(weighted) != scores(quick(X, y))
     doubled = quick(X, y, sample_weight=weight * 2.0)
