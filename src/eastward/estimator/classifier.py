@@ -110,7 +110,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = EASTClassifier("f1_macro", hidden=(16,), max_epochs=20, random_state=0).fit(X, y)
+    >>> model = EASTClassifier("f1_macro", hidden=(16,), max_epochs=40, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.7)
     True
     """
