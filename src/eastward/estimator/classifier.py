@@ -55,7 +55,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     max_epochs : int, default=200
         Upper limit of epochs in a stage.
     batch_size : int or "auto", default="auto"
-        "auto" grows with the data, 128 to 4096.
+        "auto" grows with the data, 32 to 4096.
     learning_rate : float, default=1e-3
         Of AdamW; the aligned stage uses a fifth.
     dropout : float, default=0.25

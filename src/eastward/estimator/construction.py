@@ -61,7 +61,7 @@ def _check_widths(caller: str, hidden: Any) -> None:
 
 def stage_options(model: Any, count: int) -> dict[str, Any]:
     """What the recipes want to know; an automatic batch size grows with the rows."""
-    sizes = ((3_000, 128), (30_000, 256), (300_000, 1024))
+    sizes = ((512, 32), (3_000, 128), (30_000, 256), (300_000, 1024))
     automatic = next((size for limit, size in sizes if count <= limit), 4096)
     return {
         "max_epochs": model.max_epochs,
