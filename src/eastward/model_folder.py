@@ -37,7 +37,7 @@ SEALED = (PREPROCESSING, f"{MODEL}/model.json", f"{MODEL}/weights.safetensors")
 # What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
 TRUSTED = (
     "numpy.dtype",
-    "numpy.nan_to_num",
+    "eastward.tables.vectorizer.finite_float32",
     *(
         f"skrub.{name}"
         for name in (
@@ -238,7 +238,7 @@ def _check_types(path: Path, caller: str) -> None:
         )
         raise ValueError(message) from error
     if foreign:
-        expected = "made of skrub's and scikit-learn's own parts"
+        expected = "made of parts of skrub, scikit-learn and eastward"
         advice = "Such a file could run somebody else's code and is not opened."
         _checks.fail(caller, "preprocessing", expected, ", ".join(foreign[:5]), advice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
@@ -12,7 +13,7 @@ from skrub import StringEncoder, TableVectorizer
 
 from eastward.tables.columns import CATEGORY_LIMIT
 
-__all__ = ["make_vectorizer"]
+__all__ = ["finite_float32", "make_vectorizer"]
 
 
 def make_vectorizer() -> Pipeline:
@@ -47,7 +48,7 @@ def make_vectorizer() -> Pipeline:
     return Pipeline(
         [
             ("columns", table),
-            ("finite", FunctionTransformer(np.nan_to_num, kw_args=_INFINITE_IS_MISSING)),
+            ("finite", FunctionTransformer(finite_float32)),
             (
                 "fill",
                 SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
@@ -56,4 +57,9 @@ def make_vectorizer() -> Pipeline:
     )
 
 
-_INFINITE_IS_MISSING: dict[str, Any] = {"nan": np.nan, "posinf": np.nan, "neginf": np.nan}
+def finite_float32(table: Any) -> NDArray[np.float32]:
+    """``table`` as a new float32 array; what is infinite or too large for it counts as missing."""
+    with np.errstate(over="ignore"):
+        array = np.array(table, dtype=np.float32)
+    array[np.isinf(array)] = np.nan
+    return array

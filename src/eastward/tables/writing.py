@@ -56,9 +56,7 @@ class TableWriter:
     def write(self, frame: pd.DataFrame) -> None:
         """Append the rows of ``frame``, which has the columns of the first one."""
         if self.form.kind == "jsonl":
-            # pandas rounds to 15 digits; a probability that is read again must be the same number.
-            lines = (json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records"))
-            self._stream.write("".join(f"{line}\n" for line in lines).encode())
+            self._stream.write(_json_lines(frame).encode())
             return
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self._sink is None:
@@ -88,6 +86,17 @@ class TableWriter:
                 self._sink.close()
         finally:
             self._stream.close()
+
+
+def _json_lines(frame: pd.DataFrame) -> str:
+    """One object for each row; pandas would round, and a number that is read again must be the same."""
+    columns = {}
+    for name, column in frame.items():
+        plain = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
+        columns[str(name)] = plain.astype(object).where(column.notna(), None).tolist()
+    rows = zip(*columns.values(), strict=True)
+    records = (dict(zip(columns, row, strict=True)) for row in rows)
+    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
 
 
 class _DelimitedSink:
