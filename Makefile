@@ -9,6 +9,9 @@ PIP_FLAGS ?= -qq
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP_INSTALL := $(BIN)/python -m pip install $(PIP_FLAGS) --disable-pip-version-check -c constraints.txt
+# only where the user may install system packages, and not for ever where there is no network
+GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/null 2>&1 \
+  && timeout 300 apt-get -qq -y install --no-install-recommends chromium > /dev/null 2>&1
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
@@ -69,4 +72,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PIP_INSTALL) --group dev
 	@echo "  eastward ..."
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@command -v chromium > /dev/null || { echo "  chromium, to test the report's page ..."; $(GET_CHROMIUM); } || \
+	  echo "  no chromium could be installed: those tests are skipped until it is there (apt install chromium)"
 	@touch $@

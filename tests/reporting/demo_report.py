@@ -16,7 +16,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, f1_score, log_loss
-from sklearn.model_selection import StratifiedShuffleSplit, train_test_split
+from sklearn.model_selection import (
+    StratifiedShuffleSplit,
+    TunedThresholdClassifierCV,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -27,10 +31,12 @@ from eastward.reporting.calibration import calibration_summary
 COLUMNS = ["mean texture", "mean smoothness", "mean symmetry"]
 LABELS = {
     "cross_entropy": "Logistic regression",
+    "tuned": "Logistic regression, tuned threshold",
     "forest": "Random forest",
     "boosting": "Gradient boosting",
     "east": "EASTClassifier",
 }
+BASELINE = "tuned"
 TEST_SHARE = 0.3
 
 
@@ -44,6 +50,10 @@ def load_task() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def methods(seed: int, max_epochs: int) -> dict[str, object]:
     return {
         "cross_entropy": make_pipeline(StandardScaler(), LogisticRegression()),
+        # The alternative that a sceptic asks for: nothing new but a threshold tuned for the metric.
+        "tuned": TunedThresholdClassifierCV(
+            make_pipeline(StandardScaler(), LogisticRegression()), scoring="f1", random_state=seed
+        ),
         "forest": RandomForestClassifier(100, random_state=seed),
         "boosting": HistGradientBoostingClassifier(max_iter=60, random_state=seed),
         "east": ew.EASTClassifier("f1", hidden=(32,), max_epochs=max_epochs, random_state=seed),
@@ -66,7 +76,7 @@ def measured_comparison(
                 {
                     "method": name,
                     "split": number,
-                    "score": f1_score(y[test], p.argmax(axis=1)),
+                    "score": f1_score(y[test], model.predict(X[test])),
                     "log_loss": log_loss(y[test], p),
                     "brier": brier_score_loss(y[test], p[:, 1]),
                     "ece": calibration_summary(y[test], np.log(p), np.ones(len(test)))["ece"],
@@ -79,7 +89,7 @@ def measured_comparison(
     return {
         "metric": "f1",
         "higher_is_better": True,
-        "baseline": "cross_entropy",
+        "baseline": BASELINE,
         "splits": n_splits,
         "methods": rows,
         "verdict": verdict(rows, n_splits),
@@ -92,7 +102,7 @@ def method_row(name: str, cells: list[dict], n_splits: int) -> dict[str, object]
         key: np.array([cell[key] for cell in cells if cell["method"] == name])
         for key in ("score", "log_loss", "brier", "ece", "seconds")
     }
-    baseline = np.array([cell["score"] for cell in cells if cell["method"] == "cross_entropy"])
+    baseline = np.array([cell["score"] for cell in cells if cell["method"] == BASELINE])
     difference = of["score"] - baseline
     # Nadeau and Bengio: splits overlap, so their variance is scaled up.
     factor = np.sqrt(1 / n_splits + TEST_SHARE / (1 - TEST_SHARE))
@@ -120,18 +130,25 @@ def method_row(name: str, cells: list[dict], n_splits: int) -> dict[str, object]
 
 
 def verdict(rows: list[dict], n_splits: int) -> dict[str, object]:
+    """The best mean against the baseline; without a clear gain the baseline is recommended."""
     best = max(rows, key=lambda row: row["mean"])
-    low, high = best["difference"]["interval"]
-    sure = "clearly" if low > 0 else "probably" if best["difference"]["mean"] > 0 else "not"
+    gain, (low, high) = best["difference"]["mean"], best["difference"]["interval"]
+    numbers = f"{gain:+.3f} F1 ({low:+.3f} to {high:+.3f})".replace("-", "−")
+    clear = low > 0
     sentence = (
-        f"{best['label']} is {sure} better than {LABELS['cross_entropy']}: "
-        f"{best['difference']['mean']:+.3f} F1 ({low:+.3f} to {high:+.3f})."
+        f"{best['label']} beats {LABELS[BASELINE]}: {numbers}."
+        if clear
+        else f"No clear gain over {LABELS[BASELINE]}: the best alternative, {best['label']}, brings {numbers}."
     )
     detail = [
-        f"It won {best['wins']} of {n_splits} splits and lost {best['losses']}.",
+        f"{best['label']} won {best['wins']} of {n_splits} splits and lost {best['losses']}.",
         f"The probability that it is better on a new split of this data is {best['difference']['probability']:.0%}.",
     ]
-    return {"sentence": sentence, "detail": detail, "recommended": best["name"]}
+    return {
+        "sentence": sentence,
+        "detail": detail,
+        "recommended": best["name"] if clear else BASELINE,
+    }
 
 
 def demo_summary(n_splits: int = 10, max_epochs: int = 60) -> dict[str, object]:
@@ -177,7 +194,7 @@ def main() -> None:
     if options.picture:
         from browser import opened, start_browser
 
-        with start_browser() as browser, opened(browser, path, width=1100, height=1000) as page:
+        with start_browser() as browser, opened(browser, path, width=1080, height=1130) as page:
             page.screenshot(path=options.picture)
             print(options.picture)
 

@@ -318,6 +318,25 @@ def contrast(page, front: str, back: str) -> float:
     return (max(lights) + 0.05) / (min(lights) + 0.05)
 
 
+def test_no_letter_of_a_picture_is_cut_off(browser, summary, tmp_path):
+    comparison = {
+        **summary["comparison"],
+        "methods": [
+            {**method, "label": "Wide MMMM words " + "W" * 50}
+            for method in summary["comparison"]["methods"]
+        ],
+    }
+    path = write_report({**summary, "comparison": comparison}, tmp_path / "report.html")
+    outside = """() => [...document.querySelectorAll("svg.chart")].filter((svg) => svg.getClientRects().length)
+        .flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
+            const [inner, outer] = [text.getBoundingClientRect(), svg.getBoundingClientRect()];
+            return inner.left < outer.left - 1 || inner.right > outer.right + 1;
+        })).map((text) => text.textContent)"""
+    for width in (1200, 400):
+        with opened(browser, path, width=width) as page:
+            assert page.evaluate(outside) == []
+
+
 def test_the_reader_can_choose_the_theme(browser, report_path):
     with opened(browser, report_path, color_scheme="light") as page:
         colour = "getComputedStyle(document.body).backgroundColor"

@@ -16,6 +16,7 @@ from eastward.reporting.svg import (
     element,
     linear_scale,
     padded_range,
+    text_width,
     ticks,
 )
 
@@ -23,8 +24,8 @@ __all__ = ["calibration_chart", "interval_chart"]
 
 # Below this width a label stands above its row instead of beside it.
 NARROW = 500
-LABEL_COLUMN, VALUE_COLUMN = 230, 165
-LONGEST_LABEL = 34
+VALUE_COLUMN = 165
+WIDEST_LABEL = 290
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
@@ -35,7 +36,9 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
     better = -1 if comparison["higher_is_better"] else 1
     methods.sort(key=lambda method: better * method["mean"])
     narrow = width < NARROW
-    left, right = (14, width - 14) if narrow else (LABEL_COLUMN, width - VALUE_COLUMN)
+    labels = [_shortened(str(method.get("label") or method["name"])) for method in methods]
+    left = 14 if narrow else 26 + max(text_width(label) for label in labels)
+    right = width - (14 if narrow else VALUE_COLUMN)
     row_height, top = (50, 8) if narrow else (36, 8)
     low, high = padded_range([end for method in methods for end in _ends(method)])
     scale = linear_scale(low, high, left, right)
@@ -45,10 +48,12 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
     if baseline:
         x = scale(baseline["mean"])
         parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="reference"))
-    for position, method in enumerate(methods):
+    for position, (method, label) in enumerate(zip(methods, labels, strict=True)):
         y = top + row_height * (position + (0.72 if narrow else 0.5))
         kind = _kind(method, comparison["baseline"], recommended)
-        parts += _interval_row(method, kind, scale, y, width, narrow=narrow)
+        label_at = (14, y - 15, "start") if narrow else (left - 16, y + 5, "end")
+        parts += _interval_row(method, kind, scale, y)
+        parts += _row_texts(method, kind, label, label_at, width)
     parts.append(
         axis_label(wording.metric_title(comparison["metric"]), (left + right) / 2, bottom + 38)
     )
@@ -118,23 +123,25 @@ def _kind(method: Mapping[str, Any], baseline: str, recommended: str | None) -> 
     return "baseline" if method["name"] == baseline else "other"
 
 
-def _interval_row(
-    method: Mapping[str, Any], kind: str, scale: Scale, y: float, width: int, *, narrow: bool
-) -> list[Markup]:
+def _interval_row(method: Mapping[str, Any], kind: str, scale: Scale, y: float) -> list[Markup]:
     ends = _ends(method)
-    label = _shortened(str(method.get("label") or method["name"]))
-    value = wording.number(method["mean"])
-    label_x, label_y = (14, y - 15) if narrow else (LABEL_COLUMN - 16, y + 5)
-    anchor = "start" if narrow else "end"
-    if not narrow and len(ends) == 3:
+    line = {"x1": scale(min(ends)), "x2": scale(max(ends)), "y1": y, "y2": y}
+    return [
+        element("line", **line, class_=f"whisker {kind}"),
+        _mark(kind, scale(method["mean"]), y),
+    ]
+
+
+def _row_texts(
+    method: Mapping[str, Any], kind: str, label: str, at: tuple[float, float, str], width: int
+) -> list[Markup]:
+    x, y, anchor = at
+    value, ends = wording.number(method["mean"]), _ends(method)
+    if anchor == "end" and len(ends) == 3:
         value = f"{value}  ({wording.interval(ends[1:])})"
     return [
-        element("text", label, x=label_x, y=label_y, text_anchor=anchor, class_=f"label {kind}"),
-        element(
-            "line", x1=scale(min(ends)), x2=scale(max(ends)), y1=y, y2=y, class_=f"whisker {kind}"
-        ),
-        _mark(kind, scale(method["mean"]), y),
-        element("text", value, x=width - 6, y=label_y, text_anchor="end", class_="value"),
+        element("text", label, x=x, y=y, text_anchor=anchor, class_=f"label {kind}"),
+        element("text", value, x=width - 6, y=y, text_anchor="end", class_="value"),
     ]
 
 
@@ -160,7 +167,11 @@ def _interval_description(
 
 
 def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+    if text_width(label) <= WIDEST_LABEL:
+        return label
+    while text_width(label) > WIDEST_LABEL:
+        label = label[:-1]
+    return label.rstrip() + "…"
 
 
 def _vertical_grid(

@@ -6,6 +6,7 @@ Colours and fonts are left to the style sheet of the page, so that one picture s
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ __all__ = [
     "linear_scale",
     "log_scale",
     "polyline",
+    "text_width",
     "ticks",
 ]
 
@@ -95,11 +97,30 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [round(k * step, digits) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
+def text_width(text: str) -> float:
+    """About how wide ``text`` is at the size of a label; generous, because fonts differ and nothing may be cut.
+
+    Examples
+    --------
+    >>> text_width("il") < text_width("ab") < text_width("WM") < text_width("漢字")
+    True
+    """
+    return sum(_letter_width(letter) for letter in text)
+
+
 def padded_range(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
     """The range of ``values`` with some air around it."""
     low, high = min(values), max(values)
     air = (high - low) * share or 0.05 * (abs(high) or 1.0)
     return low - air, high + air
+
+
+def _letter_width(letter: str) -> float:
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 15.5
+    if letter in "MWmw@%":
+        return 15.0
+    return 11.5 if letter.isupper() else 5.5 if letter in "ijlI1.,:;'|!() " else 9.0
 
 
 def _attribute(value: Any) -> Any:
