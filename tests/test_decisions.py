@@ -13,7 +13,10 @@ from sklearn.metrics import f1_score
 
 from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
+from eastward.decisions._inputs import class_sample
 from eastward.decisions._merit import Merit
+from eastward.decisions.bagging import _bootstrap, bagged
+from eastward.decisions.offsets import tuned
 
 METRICS = sorted(set(metrics.names()) - {"expected_cost"})
 BINARY_METRICS = ["f1", "f2", "precision", "recall", "jaccard", "specificity", "fowlkes_mallows"]
@@ -324,49 +327,79 @@ def test_decide_adds_the_offsets():
     assert decisions.decide(scores, [0.0, 1.0]).tolist() == [1, 0]
 
 
-def test_evidence_lets_a_real_gain_pass_and_stops_chance():
+def noise_problem(seed: int = 0):
+    """Scores that say nothing about the labels."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(300, 3, generator=generator, dtype=torch.float64).log_softmax(1)
+    return scores, torch.randint(3, (300,), generator=generator)
+
+
+def test_evidence_keeps_what_every_bootstrap_finds():
     log_probabilities, targets = problem(800, 3, tail=1.5)
-    helped = decisions.offset_evidence(log_probabilities, targets, n_bags=5)
-    assert helped.factor > 0
-    assert helped.by_fold.shape == (10, 3)
-    torch.testing.assert_close(
-        helped.offsets,
-        helped.factor * decisions.bagged_offsets(log_probabilities, targets, n_bags=5),
-    )
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(300, 3, generator=generator).log_softmax(1)
-    chance = torch.randint(3, (300,), generator=generator)
-    stopped = decisions.offset_evidence(noise, chance, n_bags=5, guard=2.0)
-    assert stopped.factor == 0
-    assert torch.equal(stopped.offsets, torch.zeros(3))
+    found = decisions.offset_evidence(log_probabilities, targets, n_bags=5)
+    assert found.favoured
+    assert found.by_fold.shape == (10, 3)
+    assert found.disagreement < 1
+    assert found.factor == 1
+    plain_bags = decisions.bagged_offsets(log_probabilities, targets, n_bags=5)
+    torch.testing.assert_close(found.offsets, plain_bags)
+
+
+def test_offsets_that_bootstraps_do_not_share_are_shrunk():
+    for seed in range(3):
+        found = decisions.offset_evidence(*noise_problem(seed), n_bags=8, guard=None)
+        assert found.factor == pytest.approx(min(1.0, max(0.0, 2 - found.disagreement)))
+        bags = decisions.bagged_offsets(*noise_problem(seed), n_bags=8)
+        torch.testing.assert_close(found.offsets, found.factor * bags)
+        assert found.disagreement > 1
+
+
+def test_disagreement_is_variance_over_squared_mean():
+    log_probabilities, targets = problem(100, 3)
+    sample = class_sample("test", log_probabilities, targets, None)
+    merit = Merit("f1_macro", 3)
+    generator = torch.Generator().manual_seed(4)
+    single = [tuned(_bootstrap(sample, generator), merit, 6.0, 3, "scan").numpy() for _ in range(6)]
+    found = bagged(sample, merit, 6, 4, 6.0, 3, "scan")
+    np.testing.assert_allclose(found.mean, np.mean(single, axis=0))
+    ratio = np.var(single, axis=0, ddof=1).sum() / np.square(np.mean(single, axis=0)).sum()
+    assert found.disagreement == pytest.approx(ratio)
 
 
 def test_the_guard_is_a_number_of_standard_errors():
-    log_probabilities, targets = problem(300, 3)
+    log_probabilities, targets = problem(400, 3, tail=1.5)
     free = decisions.offset_evidence(log_probabilities, targets, n_bags=3, guard=None)
-    assert free.factor == 1
-    hurdles = [free.gains[factor] / free.standard_errors[factor] for factor in free.gains]
-    above, below = max(hurdles) + 0.01, min(hurdles) - 0.01
-    run = {
-        guard: decisions.offset_evidence(log_probabilities, targets, n_bags=3, guard=guard).factor
-        for guard in (above, below)
-    }
-    assert run == {above: 0.0, below: 1.0}
+    ratio = free.gain / free.standard_error
+    assert free.favoured
+    assert free.offsets.abs().max() > 0
+    for guard, favoured in ((ratio - 0.01, True), (ratio + 0.01, False)):
+        found = decisions.offset_evidence(log_probabilities, targets, n_bags=3, guard=guard)
+        assert found.favoured is favoured
+        torch.testing.assert_close(found.offsets, free.offsets * favoured)
+        assert bool(found.shifts().any()) is favoured
 
 
 def test_gains_are_those_of_offsets_tuned_without_the_fold():
     log_probabilities, targets = problem(200, 3)
     folds = torch.arange(200) % 4
-    found = decisions.offset_evidence(log_probabilities, targets, folds=folds, n_bags=3)
+    found = decisions.offset_evidence(
+        log_probabilities, targets, folds=folds, n_bags=3, shrinkage=0.5
+    )
     for fold in range(4):
         rest = folds != fold
         alone = decisions.bagged_offsets(log_probabilities[rest], targets[rest], n_bags=3)
-        torch.testing.assert_close(found.by_fold[fold], alone)
+        torch.testing.assert_close(found.by_fold[fold], alone / 2)
     shifted = (log_probabilities + found.by_fold[folds]).argmax(1)
-    gain = f1_score(targets, shifted, average="macro") - f1_score(
-        targets, log_probabilities.argmax(1), average="macro"
-    )
-    assert found.gains[1.0] == pytest.approx(gain)
+    plain = log_probabilities.argmax(1)
+
+    def gain(rows):
+        before = f1_score(targets[rows], plain[rows], average="macro")
+        return f1_score(targets[rows], shifted[rows], average="macro") - before
+
+    assert found.gain == pytest.approx(gain(folds >= 0))
+    left_out = np.array([gain(folds != fold) for fold in range(4)])
+    error = np.sqrt(3 / 4 * np.square(left_out - left_out.mean()).sum())
+    assert found.standard_error == pytest.approx(error)
 
 
 def test_tiny_data_keep_the_plain_argmax():
@@ -385,6 +418,7 @@ def test_a_class_of_few_rows_halves_the_offsets():
     scores = torch.cat([log_probabilities, third], 1)
     scores[:3], targets[:3] = torch.tensor([-9.0, -9.0, 0.0], dtype=torch.float64), 2
     assert decisions.offset_evidence(scores, targets, n_bags=3).factor == 0.5
+    assert decisions.offset_evidence(scores, targets, n_bags=3, guard=None).factor == 1
 
 
 def test_folds_share_out_every_class():
@@ -431,7 +465,9 @@ GOOD = torch.tensor([[0.5, 0.5], [0.2, 0.8]]).log(), torch.tensor([0, 1])
         (lambda: decisions.anneal_offsets(*GOOD, temperatures=[1.0]), ValueError, r"\(0, 0.4\]"),
         (lambda: decisions.offset_evidence(*GOOD, folds=1), ValueError, "folds .* >= 2"),
         (lambda: decisions.offset_evidence(*GOOD, folds=[0, 2]), ValueError, "numbered 0, 1"),
-        (lambda: decisions.offset_evidence(*GOOD, factors=[2]), ValueError, r"in \[0, 1\]"),
+        (lambda: decisions.offset_evidence(*GOOD, shrinkage=2), ValueError, r"in \[0, 1\]"),
+        (lambda: decisions.offset_evidence(*GOOD, shrinkage="no"), ValueError, "'auto'"),
+        (lambda: decisions.offset_evidence(*GOOD, guard="yes"), TypeError, "a real number"),
         (lambda: decisions.multilabel_thresholds(GOOD[0], [0, 1]), ValueError, "per label"),
         (lambda: decisions.multilabel_thresholds(GOOD[0], [[0, 2]] * 2), ValueError, "0 or 1"),
         (lambda: decisions.decide(GOOD[0], [1.0]), ValueError, "one per class"),

@@ -33,7 +33,7 @@ from eastward.decisions.cross_fitting import (
     partition,
     response_method,
 )
-from eastward.decisions.guard import caution
+from eastward.decisions.guard import checked_shrinkage
 from eastward.decisions.report import report_text
 from eastward.decisions.tuning import TunedDecision, cost_decision, offset_decision
 from eastward.metrics import Metric
@@ -71,10 +71,9 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     n_bags : int, default=15
         Bootstraps over which offsets are averaged.
     shrinkage : "auto" or float in [0, 1], default="auto"
-        Factor for the offsets. "auto": the largest of 0.25, 0.5 and 1 that the guard lets pass.
-    guard : "auto", float or None, default="auto"
-        How many standard errors the cross-validated gain has to exceed, or else the plain argmax stays. "auto" is 0.5,
-        and -0.5 for two classes: one threshold overfits little, so a small loss is forgiven. None: no guard.
+        Factor for the offsets. "auto" shrinks them as far as the bootstraps disagree.
+    guard : float or None, default=0.0
+        How many standard errors the cross-validated gain has to exceed, or else the plain argmax stays. None: no guard.
     max_offset : float, default=6.0
         Offsets are searched within plus or minus this many nats.
     cost : array-like of shape (n_classes, n_classes), optional
@@ -99,7 +98,8 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     offsets_ : ndarray of shape (n_classes,)
         The offsets :math:`b`, with mean zero.
     offsets_by_fold_ : ndarray of shape (n_folds, n_classes)
-        Offsets tuned without each fold, shrunk alike: their spread says how sure ``offsets_`` are.
+        Offsets tuned and shrunk without each of the folds on which the gain is judged: their spread says how sure
+        ``offsets_`` are.
     baseline_score_, tuned_score_ : float
         The metric of plain and of tuned decisions on cross-fitted predictions. The tuned ones use the offsets that were
         found without their fold, so the comparison is fair.
@@ -141,7 +141,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         method: str = "auto",
         n_bags: int = 15,
         shrinkage: str | float = "auto",
-        guard: str | float | None = "auto",
+        guard: float | None = 0.0,
         max_offset: float = 6.0,
         cost: Any = None,
         abstain_cost: float | None = None,
@@ -347,7 +347,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def _check_options(self, num_classes: int) -> None:
         """Find what is wrong with the parameters before anything expensive begins."""
-        caution(_FIT, self.guard, self.shrinkage, num_classes)
+        checked_shrinkage(_FIT, self.shrinkage)
         if self.cost is not None:
             _checks.cost(_FIT, self.cost, num_classes)
         elif self.abstain_cost is None:

@@ -1,12 +1,14 @@
-r"""How far to trust tuned offsets: cross-validated shrinkage, and a guard that keeps zero without evidence.
+r"""How far to trust tuned offsets: shrinkage by how far bags disagree, and a guard by cross-validation.
 
-Offsets are tuned on all folds but one and judged on that one. The tables of the folds add up to one table, whose
-metric is the honest value of the tuned rule; leaving each fold out in turn tells how sure the gain is.
+Offsets that every bootstrap finds are kept; offsets that point another way in each are noise and are dropped. What is
+left is judged on folds: tuned on all but one, applied to that one. The tables of the folds add up to one table, whose
+metric is the honest value of the whole procedure; leaving each fold out in turn tells how sure the gain is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +24,11 @@ from eastward.metrics import Metric
 
 __all__ = ["OffsetEvidence", "guarded_offsets", "offset_evidence", "stratified_folds"]
 
-FACTORS = (0.25, 0.5, 1.0)
-
 # Fewer rows than this do not show whether any offset helps: zero stays.
 FEWEST_ROWS = 20
 
-# A class of so few rows is missing from most folds, and one row decides its offset: then the offsets are halved at
-# least and the gain has to exceed a whole standard error.
+# One row decides the offset of a class of so few: then offsets are halved at least and the gain has to exceed a whole
+# standard error.
 FEWEST_ROWS_PER_CLASS = 5
 CAUTIOUS_FACTOR = 0.5
 CAUTIOUS_GUARD = 1.0
@@ -39,33 +39,39 @@ MANY_ROWS = 2000
 
 @dataclass(frozen=True)
 class OffsetEvidence:
-    """Offsets and what cross-validation says about them.
+    """Offsets and what speaks for them.
 
     Attributes
     ----------
     offsets : Tensor
-        ``(C,)``: ``factor`` times the offsets tuned on all samples.
+        ``(C,)``: the bagged offsets times ``factor``.
     factor : float
         Between 0 (the plain argmax) and 1 (no shrinkage).
+    disagreement : float
+        Variance of the offsets over bags, divided by the squared length of their mean.
+    gain, standard_error : float
+        Cross-validated gain of the metric by the shrunk offsets (positive is better, in either direction of the
+        metric) and its standard error.
+    favoured : bool
+        Whether the guard let the offsets pass; if not, ``factor`` is zero.
     by_fold : Tensor
-        ``(K, C)``: offsets tuned without each fold, not shrunk.
-    gains, standard_errors : dict
-        From each factor that was tried to the cross-validated gain of the metric (positive is better, in either
-        direction of the metric) and its standard error.
+        ``(K, C)``: shrunk offsets tuned without each fold.
     folds : Tensor
         ``(N,)``: the fold of each sample.
     """
 
     offsets: Tensor
     factor: float
+    disagreement: float
+    gain: float
+    standard_error: float
+    favoured: bool
     by_fold: Tensor
-    gains: dict[float, float]
-    standard_errors: dict[float, float]
     folds: Tensor
 
     def shifts(self) -> Tensor:
-        """``(N, C)``: for each sample the shrunk offsets that were tuned without its fold."""
-        return self.factor * self.by_fold[self.folds]
+        """``(N, C)``: for each sample the offsets that were tuned without its fold; zero if not favoured."""
+        return self.by_fold[self.folds] * float(self.favoured)
 
 
 def guarded_offsets(
@@ -74,7 +80,7 @@ def guarded_offsets(
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
     **options: Any,
 ) -> Tensor:
-    """Bagged offsets times a cross-validated factor; zero unless cross-validation favours a change.
+    """Bagged offsets, shrunk as far as the bags disagree; zero unless cross-validation favours a change.
 
     Parameters
     ----------
@@ -102,9 +108,9 @@ def offset_evidence(
     targets: Any,
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
     *,
+    shrinkage: str | float = "auto",
+    guard: float | None = 0.0,
     folds: int | Any = None,
-    factors: Sequence[float] = FACTORS,
-    guard: float | None = 0.5,
     n_bags: int = 15,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -112,12 +118,12 @@ def offset_evidence(
     max_sweeps: int = 3,
     method: str = "auto",
 ) -> OffsetEvidence:
-    r"""Bagged offsets, the shrinkage factor that cross-validation allows, and the evidence for it.
+    r"""Bagged offsets, how far to shrink them, and whether cross-validation favours them.
 
-    .. math:: \text{gain}(s) = M\Big(\sum_k C_k(s\,b_{-k})\Big) - M\Big(\sum_k C_k(0)\Big)
+    .. math:: \text{gain} = M\Big(\sum_k C_k(b_{-k})\Big) - M\Big(\sum_k C_k(0)\Big)
 
-    :math:`C_k(b)` is the table of fold k under offsets b, :math:`b_{-k}` are tuned without fold k. The standard error
-    is the jackknife's over folds.
+    :math:`C_k(b)` is the table of fold k under offsets b, :math:`b_{-k}` are tuned and shrunk without fold k. The
+    standard error is the jackknife's over folds.
 
     Parameters
     ----------
@@ -127,26 +133,31 @@ def offset_evidence(
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
         What to maximise (or minimise, where lower is better).
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        Factor for the offsets. "auto" is ``2 - q``, cut off at 0 and 1, where q is the variance of the offsets over
+        bags, summed over classes, divided by the squared length of their mean.
+    guard : float or None, default=0.0
+        How many standard errors the gain has to exceed, or else the offsets are zero. None: no guard.
     folds : int or array of int, optional
         How many stratified folds, or ``(N,)`` the fold of each sample: 0, 1, ... By default 10, or 5 from 2000 samples
         on.
-    factors : sequence of float, default=(0.25, 0.5, 1.0)
-        Shrinkage factors to choose from, in [0, 1].
-    guard : float or None, default=0.5
-        How many standard errors the gain of a factor has to exceed; the largest such factor is taken, or zero. Negative
-        numbers forgive a small loss. None takes the largest factor whatever its gain.
     n_bags, sample_weight, random_state, max_offset, max_sweeps, method
         As in :func:`bagged_offsets`.
 
     Returns
     -------
     OffsetEvidence
-        The offsets, the factor, the offsets of each fold, gains and their standard errors.
+        The offsets, the factor, the gain and its standard error, the offsets of each fold.
 
     Notes
     -----
     Under a guard, fewer than 20 samples always give zero; if the smallest class has fewer than 5, the factor is at
     most 0.5 and the gain has to exceed a whole standard error.
+
+    References
+    ----------
+    Efron and Morris (1973), "Stein's estimation rule and its competitors", for shrinkage by the ratio of variance to
+    squared mean.
 
     Examples
     --------
@@ -161,36 +172,44 @@ def offset_evidence(
     bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1)
     seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
     _checks.one_of(caller, "method", method, METHODS)
-    if guard is not None:
-        guard = _checks.real(caller, "guard", guard)
-    choices = _checked_factors(caller, factors)
+    fixed = checked_shrinkage(caller, shrinkage)
+    hurdle, limit = _caution(
+        sample, None if guard is None else _checks.real(caller, "guard", guard)
+    )
     fold_of = _checked_folds(caller, folds, sample, seed)
     merit = Merit(metric, sample.num_classes)
 
-    def tune(part: Sample) -> Tensor:
-        return bagged(part, merit, bags, seed, *limits, method)
+    def tune(part: Sample) -> tuple[Tensor, float, float]:
+        found = bagged(part, merit, bags, seed, *limits, method)
+        factor = min(limit, found.agreement_factor() if fixed is None else fixed)
+        return factor * found.mean + 0.0, factor, found.disagreement  # no negative zeros
 
-    by_fold = torch.stack(
-        [tune(sample.rows(fold_of != fold)) for fold in range(int(fold_of.max()) + 1)]
+    parts = [sample.rows(fold_of != fold) for fold in range(int(fold_of.max()) + 1)]
+    by_fold = torch.stack([tune(part)[0] for part in parts])
+    gain, error = _gain(sample, merit, fold_of, by_fold)
+    favoured = hurdle is None or gain > hurdle * error
+    offsets, factor, disagreement = tune(sample)
+    return OffsetEvidence(
+        offsets if favoured else torch.zeros_like(offsets),
+        factor * float(favoured),
+        disagreement,
+        gain,
+        error,
+        favoured,
+        by_fold,
+        fold_of,
     )
-    gains, errors = _gains(sample, merit, fold_of, by_fold, choices)
-    factor = _chosen_factor(sample, gains, errors, guard)
-    return OffsetEvidence(factor * tune(sample), factor, by_fold, gains, errors, fold_of)
 
 
-def caution(caller: str, guard: Any, shrinkage: Any, num_classes: int) -> tuple[Any, Any]:
-    """What "auto" stands for: the guard, and the shrinkage factors to choose from.
-
-    One threshold between two classes overfits little, so there a small loss in cross-validation is forgiven
-    (docs/decisions/0010-when-to-trust-tuned-offsets.md has the figures).
-    """
-    if isinstance(guard, str):
-        _checks.one_of(caller, "guard", guard, ("auto",), otherwise="a number, or None")
-        guard = -0.5 if num_classes == 2 else 0.5
-    if not isinstance(shrinkage, str):
-        return guard, (shrinkage,)
-    _checks.one_of(caller, "shrinkage", shrinkage, ("auto",), otherwise="a number in [0, 1]")
-    return guard, FACTORS
+def checked_shrinkage(caller: str, shrinkage: Any) -> float | None:
+    """A fixed factor in [0, 1], or None for "auto"."""
+    if isinstance(shrinkage, str):
+        _checks.one_of(caller, "shrinkage", shrinkage, ("auto",), otherwise="a number in [0, 1]")
+        return None
+    factor = _checks.real(caller, "shrinkage", shrinkage)
+    if not 0 <= factor <= 1:
+        _checks.fail(caller, "shrinkage", "in [0, 1]", shrinkage)
+    return factor
 
 
 def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
@@ -209,17 +228,24 @@ def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
     return folds.to(targets.device)
 
 
-def _gains(
-    sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor, factors: tuple[float, ...]
-) -> tuple[dict[float, float], dict[float, float]]:
+def _caution(sample: Sample, guard: float | None) -> tuple[float | None, float]:
+    """The hurdle in standard errors and the largest factor that so many rows allow."""
+    if guard is None:
+        return None, 1.0
+    counts = torch.bincount(sample.targets[sample.weight > 0])
+    if int(counts.sum()) < FEWEST_ROWS:
+        return math.inf, 0.0
+    if int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS:
+        return max(guard, CAUTIOUS_GUARD), CAUTIOUS_FACTOR
+    return guard, 1.0
+
+
+def _gain(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> tuple[float, float]:
+    """Cross-validated gain of the offsets of each fold, and its jackknife standard error."""
     plain = _fold_tables(sample, merit, folds, torch.zeros_like(by_fold))
-    gains, errors = {}, {}
-    for factor in factors:
-        shifted = _fold_tables(sample, merit, folds, factor * by_fold)
-        gains[factor] = float(_pooled_gain(merit, shifted[None], plain[None]))
-        left_out = _pooled_gain(merit, _all_but_one(shifted), _all_but_one(plain))
-        errors[factor] = _jackknife_error(left_out)
-    return gains, errors
+    shifted = _fold_tables(sample, merit, folds, by_fold)
+    left_out = _pooled_gain(merit, _all_but_one(shifted), _all_but_one(plain))
+    return float(_pooled_gain(merit, shifted[None], plain[None])), _jackknife_error(left_out)
 
 
 def _fold_tables(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> Tensor:
@@ -241,31 +267,6 @@ def _all_but_one(tables: Tensor) -> Tensor:
 def _jackknife_error(values: Tensor) -> float:
     size = len(values)
     return float(((size - 1) / size * (values - values.mean()).square().sum()).sqrt())
-
-
-def _chosen_factor(
-    sample: Sample, gains: dict[float, float], errors: dict[float, float], guard: float | None
-) -> float:
-    """The largest factor that the guard lets pass, or 0."""
-    if guard is None:
-        return max(gains)
-    counts = torch.bincount(sample.targets[sample.weight > 0])
-    if int(counts.sum()) < FEWEST_ROWS:
-        return 0.0
-    largest = 1.0
-    if int(counts[counts > 0].min()) < FEWEST_ROWS_PER_CLASS:
-        guard, largest = max(guard, CAUTIOUS_GUARD), CAUTIOUS_FACTOR
-    passing = [
-        factor for factor in gains if factor <= largest and gains[factor] > guard * errors[factor]
-    ]
-    return max(passing, default=0.0)
-
-
-def _checked_factors(caller: str, factors: Sequence[float]) -> tuple[float, ...]:
-    choices = tuple(_checks.real(caller, "factors", factor) for factor in factors)
-    if not choices or not all(0 <= factor <= 1 for factor in choices):
-        _checks.fail(caller, "factors", "one or more numbers in [0, 1]", list(factors))
-    return choices
 
 
 def _checked_folds(caller: str, folds: Any, sample: Sample, seed: int) -> Tensor:

@@ -12,21 +12,20 @@ from eastward.decisions.guard import OffsetEvidence
 from eastward.metrics import Metric
 
 
-def offset_report(
-    evidence: OffsetEvidence, labels: Sequence[Any], codes: Any, guard: float | None
-) -> dict[str, Any]:
+def offset_report(evidence: OffsetEvidence, labels: Sequence[Any], codes: Any) -> dict[str, Any]:
     """What is known of tuned offsets, class by class."""
     counts = torch.bincount(torch.as_tensor(codes), minlength=len(labels)).tolist()
-    spread = (evidence.factor * evidence.by_fold).std(0).tolist()
+    spread = evidence.by_fold.std(0).tolist()
     rows = zip(labels, counts, evidence.offsets.tolist(), spread, strict=True)
     keys = ("label", "samples", "offset", "spread")
     return {
         "decision": "offsets",
-        "guard": guard,
+        "favoured": evidence.favoured,
         "factor": evidence.factor,
+        "disagreement": evidence.disagreement,
+        "cross_validated_gain": evidence.gain,
+        "standard_error": evidence.standard_error,
         "folds": len(evidence.by_fold),
-        "gains_by_factor": dict(evidence.gains),
-        "standard_errors_by_factor": dict(evidence.standard_errors),
         "classes": [dict(zip(keys, row, strict=True)) for row in rows],
     }
 
@@ -63,13 +62,16 @@ def _words(report: dict[str, Any]) -> str:
         abstained = f"{report['abstained']:.1%} of the samples are not decided"
         return f"Cheapest decisions change {_change(report)}; {abstained}."
     if report["factor"] == 0:
-        tried = max(report["gains_by_factor"].values())
-        return (
-            f"The plain argmax stays, with {report['metric']} {report['baseline']:.4f}: cross-validation does not "
-            f"favour a change (offsets would bring {tried:+.4f})."
-        )
-    shrunk = "" if report["factor"] == 1 else f", times {report['factor']:g},"
+        return f"The plain argmax stays, with {report['metric']} {report['baseline']:.4f}: {_doubt(report)}."
+    shrunk = "" if report["factor"] == 1 else f", times {report['factor']:.2g},"
     return f"Offsets{shrunk} change {_change(report)}."
+
+
+def _doubt(report: dict[str, Any]) -> str:
+    if report["favoured"]:
+        return "the offsets of different bootstraps have nothing in common"
+    gain, error = report["cross_validated_gain"], report["standard_error"]
+    return f"offsets would bring {gain:+.4f} ± {error:.4f} in cross-validation"
 
 
 def _change(report: dict[str, Any]) -> str:

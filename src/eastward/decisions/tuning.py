@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eastward.decisions.costs import cost_gain, costs_of
 from eastward.decisions.gain import DecisionGain, decision_gain
-from eastward.decisions.guard import caution, offset_evidence
+from eastward.decisions.guard import offset_evidence
 from eastward.decisions.report import complete_report, offset_report
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
 from eastward.metrics import Metric, as_metric, get
@@ -32,24 +32,18 @@ def offset_decision(
     metric: str | Metric | Callable[[Any], Any],
     labels: Sequence[Any],
     *,
-    guard: Any,
-    shrinkage: Any,
     sample_weight: NDArray[Any] | None,
     random_state: int,
     **search: Any,
 ) -> TunedDecision:
-    """Offsets for a metric, under a guard; the gain is that of offsets tuned without each sample's fold."""
+    """Offsets for a metric, shrunk and guarded; the gain is that of offsets tuned without each sample's fold."""
     size = len(labels)
-    guard, factors = caution("offset_decision", guard, shrinkage, size)
     common: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
-    evidence = offset_evidence(
-        scores, codes, metric, factors=factors, guard=guard, **common, **search
-    )
+    evidence = offset_evidence(scores, codes, metric, **common, **search)
     pair = decide(scores), decide(torch.from_numpy(scores) + evidence.shifts())
     gain = decision_gain(*pair, codes, metric, num_classes=size, **common)
-    report = complete_report(offset_report(evidence, labels, codes, guard), gain, as_metric(metric))
-    by_fold = evidence.factor * evidence.by_fold
-    return TunedDecision(evidence.offsets.numpy(), by_fold.numpy(), gain, report)
+    report = complete_report(offset_report(evidence, labels, codes), gain, as_metric(metric))
+    return TunedDecision(evidence.offsets.numpy(), evidence.by_fold.numpy(), gain, report)
 
 
 def cost_decision(
