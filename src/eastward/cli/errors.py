@@ -23,6 +23,8 @@ __all__ = ["EXIT_INTERRUPTED", "EXIT_UNEXPECTED", "EXIT_WRONG_INPUT", "Explainin
 EXIT_UNEXPECTED, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 # Ways a system says that there is no more room: full disk, quota used up, file-size limit.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# torch and safetensors say the same in words of their own, as other types of errors.
+NO_ROOM_WORDS = ("inline_container.cc", *(f"os error {code}" for code in NO_ROOM))
 
 
 class ExplainingGroup(TyperGroup):
@@ -52,7 +54,7 @@ def going_on(advice: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(advice) from None
-    except OSError as error:
+    except Exception as error:
         error.add_note(advice)
         raise
 
@@ -62,6 +64,8 @@ def explanation(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         hint = str(error) or "Nothing half-written was left behind."
         return f"interrupted. {hint}", EXIT_INTERRUPTED
+    if _ran_out_of_room(error):
+        return _no_room(error)
     if isinstance(error, OSError):
         return _of_the_system(error)
     if isinstance(error, ModuleNotFoundError):
@@ -71,16 +75,25 @@ def explanation(error: BaseException) -> tuple[str, int]:
     return _unexpected(error)
 
 
+def _ran_out_of_room(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return True
+    return any(words in str(error) for words in NO_ROOM_WORDS)
+
+
+def _no_room(error: BaseException) -> tuple[str, int]:
+    place = getattr(error, "filename", None)
+    hint = " ".join(getattr(error, "__notes__", ())) or "Then run the command again."
+    kept = "What was finished is whole, and nothing half-written was left behind"
+    where = f" for {place}" if place else ""
+    return f"no room left{where} to write to. {kept}: make room first. {hint}", EXIT_UNEXPECTED
+
+
 def _of_the_system(error: OSError) -> tuple[str, int]:
     if isinstance(error, BrokenPipeError):
         # The reader (head, less) has seen enough. Python must not try to flush what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return "", EXIT_UNEXPECTED
-    if error.errno in NO_ROOM:
-        place = f" for {error.filename}" if error.filename else ""
-        hint = " ".join(getattr(error, "__notes__", ())) or "Run the command again."
-        kept = "What was finished is whole, and nothing half-written was left behind"
-        return f"no room left{place}. {kept}: make room first. {hint}", EXIT_UNEXPECTED
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
         return str(error), EXIT_WRONG_INPUT
     return _unexpected(error)

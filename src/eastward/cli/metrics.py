@@ -33,7 +33,9 @@ def metrics(search: Search = None, json: options.Json = False) -> None:
     """
     names = [name for name in registry.names() if search is None or search in name]
     if not names:
-        advice = _checks.near_misses(search, registry.names())
+        known = registry.names()
+        words = sorted({word for name in known for word in name.split("_")} - {"f"})
+        advice = _checks.near_misses(search, [*words, *known])
         _checks.fail("metrics", "TEXT", "part of the name of a metric", repr(search), advice)
     if wants_json():
         emit_json([_facts(name) for name in names])

@@ -92,33 +92,36 @@ def interval(limits: Sequence[float | None] | None) -> str:
 
 
 def comparison_table(summary: Mapping[str, Any], *, width: int, title: str = "") -> RenderableType:
-    """Methods from best to worst; where there is room, with calibration and time."""
-    wide = width >= 110
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title or None, title_style="bold", title_justify="left"
-    )
+    """Methods from best to worst; where there is room, with all measures of calibration."""
+    measures = ("log_loss", "brier", "ece") if width >= 100 else ("log_loss",)
+    names = {"log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("method", no_wrap=True)
-    table.add_column(summary["metric"], justify="right", no_wrap=True)
-    table.add_column("against baseline (95 %)", justify="right", no_wrap=True)
-    for name in ("win/tie/loss", *(("log-loss", "Brier", "ECE") if wide else ("log-loss",)), "sec"):
+    shown = ("score", "against baseline (95 %)", "w/t/l", *(names[m] for m in measures), "sec")
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    sign = -1 if summary["higher_is_better"] else 1
-    ordered = sorted(
-        summary["methods"],
-        key=lambda row: float("inf") if row["mean"] is None else sign * row["mean"],
-    )
     best = (summary.get("verdict") or {}).get("recommended")
-    for row in ordered:
-        shares = ("log_loss", "brier", "ece") if wide else ("log_loss",)
+    for row in _best_first(summary):
         table.add_row(
             Text(row["name"]),
             number(row["mean"]),
             *_versus(row, summary["baseline"]),
-            *(number(row[name]) for name in shares),
+            *(number(row[measure]) for measure in measures),
             number(row["seconds"], 1),
             style="bold" if row["name"] == best else "",
         )
-    return table
+    better = "higher" if summary["higher_is_better"] else "lower"
+    head = f"{title}  " if title else ""
+    head += f"{summary['metric']}, mean of {summary['splits']} splits, {better} is better"
+    return Group(Text(head, style="dim"), table)
+
+
+def _best_first(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    sign = -1 if summary["higher_is_better"] else 1
+    return sorted(
+        summary["methods"],
+        key=lambda row: float("inf") if row["mean"] is None else sign * row["mean"],
+    )
 
 
 def _versus(row: Mapping[str, Any], baseline: str) -> tuple[str, str]:
@@ -127,8 +130,8 @@ def _versus(row: Mapping[str, Any], baseline: str) -> tuple[str, str]:
         return "baseline", ""
     if difference["mean"] is None:
         return "–", "–"
-    low, high = difference["interval"]
-    limits = "" if low is None or high is None else f" ({low:+.3f} to {high:+.3f})"
+    low, high = difference["interval"] or (None, None)
+    limits = "" if low is None or high is None else f" ({low:+.3f}, {high:+.3f})"
     wins = f"{row['wins']}/{row['ties']}/{row['losses']}"
     return f"{difference['mean']:+.3f}{limits}", wins
 

@@ -1,0 +1,142 @@
+"""The other commands, their help, and what a program sees."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_runs import claims, fresh, run
+
+from eastward import metrics
+
+COMMANDS = ["demo", "compare", "train", "evaluate", "predict", "report", "metrics", "datasets"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name):
+    done = run(name, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
+    if name != "demo":
+        assert f"eastward {name}" in done.out.partition("Examples:")[2]
+
+
+def test_the_overview_lists_all_commands_and_the_exit_codes():
+    done = run("--help")
+    assert all(f"\n  {name} " in done.out for name in COMMANDS)
+    assert "Exit codes: 0 done, 1 something unexpected, 2 a mistake" in done.out
+
+
+def test_a_wrong_option_is_a_usage_error():
+    done = run("train", "--speed")
+    assert done.code == 2
+    assert "--speed" in done.err
+
+
+def test_all_metrics_are_listed_with_formula_and_range():
+    done = run("metrics", "--json")
+    assert [row["name"] for row in done.json] == metrics.names()
+    by_name = {row["name"]: row for row in done.json}
+    assert by_name["matthews_corrcoef"]["low"] == -1
+    assert by_name["expected_cost"]["higher_is_better"] is False
+    assert by_name["f1_macro"]["formula"] == "2 tp / (2 tp + fp + fn), macro average"
+    shown = run("metrics", "kappa")
+    assert "cohen_kappa_quadratic" in shown.out
+    assert "f1" not in shown.out
+    assert "Did you mean" in run("metrics", "kapa").err
+
+
+def test_embedded_sets_are_listed_and_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("EASTWARD_DATA", raising=False)
+    done = run("datasets", "--json")
+    assert {"name": "iris", "target": "species", "about": "sizes of flowers"} in done.json[
+        "embedded"
+    ]
+    assert done.json["tables"] == []
+    done = run("datasets", "wine", "-o", tmp_path / "wine.csv")
+    assert "178 rows written" in done.out
+    assert (tmp_path / "wine.csv").read_text().count("\n") == 179
+    assert run("datasets", "vine", "-o", tmp_path / "v.csv").code == 2
+    assert run("datasets", "wine").code == 2
+
+
+def test_tables_of_a_folder_of_ones_own_are_listed(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    claims(20).to_parquet(tmp_path / "sub" / "claims.parquet")
+    (tmp_path / "notes.txt").write_text("no table")
+    monkeypatch.setenv("EASTWARD_DATA", str(tmp_path))
+    done = run("datasets", "--json")
+    assert [row["name"] for row in done.json["tables"]] == ["sub/claims.parquet"]
+    assert "sub/claims.parquet" in run("datasets").out
+    monkeypatch.setenv("EASTWARD_DATA", str(tmp_path / "nowhere"))
+    assert "EASTWARD_DATA of datasets must be a folder" in run("datasets").err
+
+
+def test_a_report_is_written_again_from_its_numbers(trained, tmp_path):
+    done = run("report", trained, "-o", tmp_path / "again.md", "--json")
+    assert done.code == 0, done.err
+    assert done.json["report"].endswith("again.md")
+    assert "fraud in claims" in (tmp_path / "again.md").read_text()
+    done = run("report", tmp_path)
+    assert done.code == 2
+    assert "must be a folder with a summary.json" in done.err
+
+
+def test_a_comparison_ends_with_a_verdict_and_goes_on_where_it_stopped(table, tmp_path):
+    words = ["compare", table, "-t", "fraud", "--ignore", "claim", "--splits", "2", "--jobs", "1"]
+    words += ["--methods", "cross_entropy,logistic_regression", "--hidden", "8", "--epochs", "3"]
+    done = run(*words, "-o", tmp_path / "c")
+    assert done.code == 0, done.err
+    assert "logistic_regression" in done.out
+    assert "against baseline" in done.out
+    assert "6/6" in done.err  # the baseline, cross-entropy with a tuned decision, comes by itself
+    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
+    assert summary["verdict"]["sentence"] in " ".join(done.out.split())
+    assert (tmp_path / "c" / "report.html").exists()
+    again = run(*words, "-o", tmp_path / "c", "--json")
+    assert again.json["verdict"] == summary["verdict"]
+    assert len(again.json["cells"]) == 6
+    assert "6/6 were there already" in run(*words, "-o", tmp_path / "c").err
+
+
+def test_names_from_data_are_never_read_as_markup(tmp_path):
+    frame = claims(80).replace({"fraud": {"yes": "[red]yes[/red]", "no": "[/]"}})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    words = ["--hidden", "4", "--epochs", "2", "--folds", "2", "--quiet"]
+    done = run("train", tmp_path / "a.csv", "-t", "fraud", "-o", tmp_path / "[bold]m", *words)
+    assert done.code == 0, done.err
+    assert "[red]yes[/red]" in done.out
+    assert "[bold]m" in done.out
+
+
+def test_an_unexpected_error_is_one_line_with_a_way_to_see_more(trained, table, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("the moon is full")
+
+    monkeypatch.setattr("eastward.model_folder.load_model", broken)
+    done = run("evaluate", trained, table)
+    assert done.code == 1
+    assert "unexpected RuntimeError: the moon is full" in done.err
+    assert "EASTWARD_TRACEBACK=1" in done.err
+    assert "Traceback" not in done.err
+    monkeypatch.setenv("EASTWARD_TRACEBACK", "1")
+    assert "Traceback" in run("evaluate", trained, table).err
+
+
+def test_help_is_there_without_what_the_commands_need():
+    code = "import sys; from eastward.cli import app; print(sorted(set(sys.modules) & {'skrub', 'sklearn', 'pandas'}))"
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_demo_compares_trains_and_names_its_report(tmp_path):
+    done = fresh("demo", "-o", "here", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "cross_entropy_tuned" in done.out
+    assert "here/report.html" in done.out
+    assert (tmp_path / "here" / "report.html").stat().st_size < 5_000_000
+    assert fresh("evaluate", tmp_path / "here", tmp_path / "no.csv").code == 2

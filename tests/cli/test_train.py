@@ -1,0 +1,152 @@
+"""`eastward train`: what it leaves behind, what it refuses, and what a person reads."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_runs import SMALL, claims, run
+
+from eastward.cli.fit_model import held_out_rows
+from eastward.model_folder import load_model
+
+
+def test_the_folder_holds_model_preprocessing_task_summary_and_report(trained):
+    names = sorted(
+        path.relative_to(trained).as_posix() for path in trained.rglob("*") if path.is_file()
+    )
+    assert names == [
+        "model/model.json",
+        "model/weights.safetensors",
+        "preprocessing.skops",
+        "report.html",
+        "summary.json",
+        "task.json",
+    ]
+    task = json.loads((trained / "task.json").read_text())
+    assert (task["target"], task["metric"], task["trained_rows"]) == ("fraud", "f1_macro", 192)
+    assert {"name": "seen", "kind": "date"} in task["columns"]
+    summary = json.loads((trained / "summary.json").read_text())
+    assert summary["evaluation"]["rows"] == 48
+    assert "On 48 rows that it has not seen" in summary["verdict"]["sentence"]
+    assert summary["commands"]["train"].startswith("eastward train ")
+    assert "--ignore claim" in summary["commands"]["train"]
+    assert "<html" in (trained / "report.html").read_text()
+
+
+def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table, tmp_path):
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL)
+    assert done.code == 0, done.err
+    assert "claims: 240 rows, 7 features, 2 classes of 'fraud'" in done.out
+    assert "look: each row has its own value" in done.out
+    assert "rows: true, columns: predicted" in done.out
+    assert "report.html" in done.out
+    assert "eastward predict" in done.out
+
+
+def test_a_program_gets_one_document(table, tmp_path):
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL, "--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"][0]["name"] == "f1_macro"
+    assert done.json["report"].endswith("report.html")
+    assert "look: " in done.err
+
+
+def test_a_preference_becomes_a_beta_and_moves_the_decision(table, tmp_path):
+    words = ["train", table, "-t", "fraud", "--ignore", "claim", *SMALL]
+    predicted = {}
+    for what in ("recall", "precision"):
+        done = run(*words, "-o", tmp_path / what, "--prefer", f"{what}:yes=20")
+        assert done.code == 0, done.err
+        model = load_model(tmp_path / what)
+        assert model.classifier.metric_.name == "f_beta"
+        predicted[what] = int((model.predict(claims()) == "yes").sum())
+    betas = json.loads((tmp_path / "precision" / "model" / "model.json").read_text())["metric"][
+        "options"
+    ]
+    assert betas["beta"] == {"pairs": [[1, 0.05]]}
+    assert predicted["recall"] > predicted["precision"]
+
+
+def test_a_table_of_costs_is_the_metric(table, tmp_path):
+    costs = tmp_path / "costs.csv"
+    costs.write_text("true,no,yes\nyes,10,0\nno,0,1\n")
+    words = ["train", table, "-t", "fraud", "--cost", costs, *SMALL]
+    done = run(*words, "-o", tmp_path / "m", "--json")
+    assert done.code == 0, done.err
+    assert done.json["metric"]["name"] == "expected_cost"
+    assert load_model(tmp_path / "m").classifier.metric_.options["cost"] == [[0, 1], [10, 0]]
+
+
+def test_all_rows_can_be_trained_on(table, tmp_path):
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--holdout", "0", *SMALL)
+    assert done.code == 0, done.err
+    summary = json.loads((tmp_path / "m" / "summary.json").read_text())
+    assert summary["evaluation"] is None
+    assert "Cross-validated while training" in summary["verdict"]["sentence"]
+
+
+def test_a_finished_model_is_replaced_only_on_request(table, trained, tmp_path):
+    before = (trained / "task.json").read_bytes()
+    done = run("train", table, "-t", "fraud", "-o", trained, *SMALL)
+    assert done.code == 2
+    assert "with a finished model" in done.err
+    assert "--overwrite" in done.err
+    assert (trained / "task.json").read_bytes() == before
+    (tmp_path / "m" / "checkpoint").mkdir(parents=True)
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL)
+    assert done.code == 2
+    assert "with an unfinished run" in done.err
+    assert "--resume" in done.err
+
+
+MISTAKES = [
+    (["-t", "frau"], "Did you mean 'fraud'?"),
+    (["-t", "fraud", "-m", "f1_macor"], "Did you mean 'f1_macro'"),
+    (
+        ["-t", "fraud", "--prefer", "recall:yess=5"],
+        "must be one of no, yes; got 'yess'. Did you mean 'yes'?",
+    ),
+    (["-t", "fraud", "--prefer", "speed:yes=5"], "must be WHAT:CLASS=FACTOR"),
+    (["-t", "fraud", "--prefer", "recall:yes=much"], "must be WHAT:CLASS=FACTOR"),
+    (["-t", "fraud", "--prefer", "recall:yes=-1"], "must be > 0"),
+    (["-t", "fraud", "-m", "accuracy", "--prefer", "recall:yes=5"], "Leave --metric out"),
+    (["-t", "fraud", "-m", "expected_cost"], "--cost of eastward must be given"),
+    (["-t", "fraud", "--cost", "nowhere.csv"], "must be a file that exists"),
+    (["-t", "fraud", "--hidden", "wide"], "must be widths such as 512,256,128"),
+    (["-t", "fraud", "--folds", "few"], "must be auto or a number"),
+    (["-t", "fraud", "--holdout", "2"], "must be in [0, 1)"),
+    (["-t", "fraud", "--recipe", "magic"], "must be one of 'auto'"),
+    (["-t", "age"], "missing values"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES]
+)
+def test_a_mistake_is_explained_and_leaves_no_model(table, tmp_path, words, sentence):
+    done = run("train", table, *words, "-o", tmp_path / "m", *(["--quiet"]))
+    assert done.code == 2, done.err
+    assert sentence in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "m" / "task.json").exists()
+
+
+def test_the_same_seed_gives_the_same_bits(table, trained, tmp_path):
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--ignore", "claim", *SMALL)
+    assert done.code == 0
+    first, second = load_model(trained), load_model(tmp_path / "m")
+    assert np.array_equal(first.predict_proba(claims()), second.predict_proba(claims()))
+
+
+def test_each_class_is_held_out_in_proportion_and_never_whole():
+    labels = np.array(["a"] * 50 + ["b"] * 10 + ["c"] * 2)
+    held = held_out_rows(labels, 0.2, seed=3)
+    assert [int(held[labels == name].sum()) for name in "abc"] == [10, 2, 0]
+    assert [int(held_out_rows(labels, 0.9, seed=3)[labels == name].sum()) for name in "abc"] == [
+        45,
+        9,
+        1,
+    ]
+    assert not np.array_equal(held, held_out_rows(labels, 0.2, seed=4))
