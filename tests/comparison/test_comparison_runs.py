@@ -31,7 +31,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import eastward
-from eastward import Comparison, EASTClassifier, compare
+from eastward import Comparison, EASTClassifier, TunedDecisionClassifierCV, compare
 from eastward.comparison import DEFAULT_METHODS, method_names
 from eastward.comparison.splits import split_seed, stratified_split
 from eastward.comparison.store import CellStore, fingerprint
@@ -432,3 +432,15 @@ def test_tables_show_every_method_best_first():
     assert lines[4].split()[0] == "majority"
     assert result.verdict["sentence"] in str(result)
     assert result.to_markdown().count("\n| ") == 4
+
+
+def test_words_in_an_object_array_may_name_a_class_of_one_row():
+    X, y = blobs()
+    words = np.array(["ash", "oak", "elm"], dtype=object)[y]
+    words[0] = "fir"
+    tuned = TunedDecisionClassifierCV(GaussianNB(), n_bags=1)
+    result = quick(X, words, methods={"tuned": tuned, "logistic": LogisticRegression()})
+    assert [cell["error"] for cell in result.cells] == [None] * 6
+    assert any(
+        "only one sample each of class 'fir'" in line for line in result.cells[0]["warnings"]
+    )

@@ -70,7 +70,7 @@ def partition(cv: Any, X: Any, y: Array) -> Splits:
     if counts.max() < 2:
         _checks.fail("fit", "y", "of a class with two samples at least", "one of each class")
     if counts.min() < 2:
-        lonely = ", ".join(repr(label.item()) for label in labels[counts < 2][:5])
+        lonely = ", ".join(repr(label) for label in labels[counts < 2][:5].tolist())
         warnings.warn(
             f"only one sample each of class {lonely}: copies of the estimator fitted without it never saw the class, "
             "so its offset rests on samples of other classes",
@@ -125,7 +125,7 @@ def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     unknown = classes[codes] != labels
     if unknown.any():
-        known = ", ".join(repr(label.item()) for label in classes[:10])
+        known = ", ".join(repr(label) for label in classes[:10].tolist())
         got = f"{int(unknown.sum())} others, for example {labels[unknown][0]!r}"
         _checks.fail(caller, "y", f"made of the labels seen in fit ({known})", got)
     return codes
