@@ -5,7 +5,8 @@ Run ``EASTWARD_DATA=../shared/data python benchmarks/compare_tabular.py`` for th
     python benchmarks/compare_tabular.py --splits 3 --max-rows 600 --hidden 64 32 --max-epochs 60 --minutes 20
 
 for a small one. Finished cells are kept under ``build/compare``: stop it at any time, and the same command goes on. It
-writes ``results/compare/README.md`` and ``results.json`` with the sets that are complete.
+writes ``results/compare/README.md`` and ``results.json`` with the sets that are complete. Cells know the version of
+eastward but not its code: delete the folder after changing what trains or decides.
 
 Protocol. Label column ``target``; text columns become indicators (unknown values: none of them), missing numbers the
 median of the training rows. With ``--max-rows`` a larger table is cut to a stratified sample of that size, drawn once.
@@ -104,8 +105,8 @@ def run_all(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         try:
             result = run_set(path, options, deadline)
         except OutOfTimeError:
-            print("\nOut of time: the same command goes on from here.")
-            break
+            print(f" {path.stem}: out of time; the same command goes on from here.")
+            continue  # another set may be complete already
         rows, classes = (
             len(load(path, options.max_rows)[1]),
             len(pd.read_parquet(path)["target"].unique()),
