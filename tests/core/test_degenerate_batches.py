@@ -224,7 +224,9 @@ def test_a_micro_average_is_untouched_as_long_as_one_label_has_positives():
     targets[:4, 0] = 1
     degrees = ew.heaviside(torch.sigmoid(logits), 0.5, 0.2)
     expected = 1 - ew.metrics.f1(ew.multilabel_counts(degrees, targets), "micro")
-    torch.testing.assert_close(ew.metric_loss(logits, targets, "f1_micro", multilabel=True), expected)
+    torch.testing.assert_close(
+        ew.metric_loss(logits, targets, "f1_micro", multilabel=True), expected
+    )
 
 
 @pytest.mark.parametrize("loss", [ew.AUROCLoss(), ew.AveragePrecisionLoss()])
