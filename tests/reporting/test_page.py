@@ -110,7 +110,7 @@ def test_methods_stand_from_best_to_worst_and_marks_where_their_means_are(summar
 
 def test_a_comparison_where_lower_is_better_stands_lowest_first(summary):
     comparison = {**summary["comparison"], "higher_is_better": False}
-    drawing = str(interval_chart(comparison, None, 360))
+    drawing = str(interval_chart(comparison, None, 900))
     labels = re.findall(r'class="label[^"]*">([^<]+)<', drawing)
     ranked = sorted(comparison["methods"], key=lambda method: method["mean"])
     assert labels == [method["label"] for method in ranked]

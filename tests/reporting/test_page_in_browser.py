@@ -295,6 +295,11 @@ def test_it_fits_the_screen_in_light_and_dark(browser, report_path, tmp_path, sc
         assert page.evaluate("document.documentElement.scrollWidth") == width
         wide, narrow = (page.locator(f"#comparison .{kind}") for kind in ("wide", "narrow"))
         assert (wide.is_visible(), narrow.is_visible()) == (width > 700, width < 700)
+        tracks = page.evaluate(
+            """[...document.querySelectorAll(".columns, .explorer-grid")].map(
+                (grid) => getComputedStyle(grid).gridTemplateColumns.split(" ").length)"""
+        )
+        assert set(tracks) == {2 if width > 700 else 1}
         picture = Image.open(io.BytesIO(page.screenshot(path=tmp_path / "page.png"))).convert("L")
         brightness = np.asarray(picture).mean()
         assert brightness > 200 if scheme == "light" else brightness < 60

@@ -25,7 +25,8 @@ __all__ = ["calibration_chart", "interval_chart"]
 # Below this width a label stands above its row instead of beside it.
 NARROW = 500
 VALUE_COLUMN = 165
-WIDEST_LABEL = 290
+# Widest label beside its row, and above it.
+WIDEST_BESIDE, WIDEST_ABOVE = 350, 290
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
@@ -36,7 +37,8 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
     better = -1 if comparison["higher_is_better"] else 1
     methods.sort(key=lambda method: better * method["mean"])
     narrow = width < NARROW
-    labels = [_shortened(str(method.get("label") or method["name"])) for method in methods]
+    widest = WIDEST_ABOVE if narrow else WIDEST_BESIDE
+    labels = [_shortened(str(row.get("label") or row["name"]), widest) for row in methods]
     left = 14 if narrow else 26 + max(text_width(label) for label in labels)
     right = width - (14 if narrow else VALUE_COLUMN)
     row_height, top = (50, 8) if narrow else (36, 8)
@@ -166,10 +168,10 @@ def _interval_description(
     return f"{wording.metric_title(comparison['metric'])} of each method with its 95 % interval: {rows}."
 
 
-def _shortened(label: str) -> str:
-    if text_width(label) <= WIDEST_LABEL:
+def _shortened(label: str, widest: float) -> str:
+    if text_width(label) <= widest:
         return label
-    while text_width(label) > WIDEST_LABEL:
+    while text_width(label) > widest:
         label = label[:-1]
     return label.rstrip() + "…"
 
