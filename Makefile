@@ -15,10 +15,10 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench clean
+.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## install, train a small network both ways and print the scores side by side
 	$(BIN)/python examples/quickstart.py
@@ -51,6 +51,15 @@ docs: $(INSTALLED) ## build the documentation into docs/_build/html; a warning i
 
 bench: $(INSTALLED) ## measure the cost of the losses against cross-entropy
 	$(BIN)/python benchmarks/loss_cost.py
+
+# skorch is there to be compared with, and for nothing else.
+bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and MLPClassifier
+	@$(PIP_INSTALL) --group bench
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_memory.py
+
+paper-sets: $(INSTALLED) ## run EASTClassifier on the papers' data sets in the folder EASTWARD_DATA (an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_sets.py
 
 clean: ## remove caches and built documentation; .venv stays
 	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst
