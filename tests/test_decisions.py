@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -224,6 +226,22 @@ def test_bounded_chunks_give_what_one_pass_gives(monkeypatch):
     whole = decisions.tune_offsets(log_probabilities, targets)
     monkeypatch.setattr("eastward.decisions._scan.CELLS_AT_ONCE", 60)
     assert torch.equal(decisions.tune_offsets(log_probabilities, targets), whole)
+
+
+def test_some_break_points_stand_for_all():
+    log_probabilities, targets = problem(1000, 3, tail=1.5)
+    sample, merit = class_sample("test", log_probabilities, targets, None), Merit("f1_macro", 3)
+    plain = value(log_probabilities, targets, "f1_macro", torch.zeros(3))
+    exact = tuned(sample, merit, 6.0, 3, "scan")
+    thinned = tuned(sample, merit, 6.0, 3, "scan", max_candidates=60)
+    gain = value(log_probabilities, targets, "f1_macro", exact) - plain
+    assert not torch.equal(exact, thinned)
+    assert value(log_probabilities, targets, "f1_macro", thinned) - plain > 0.7 * gain > 0
+
+
+def test_the_functions_need_no_scikit_learn():
+    code = "import sys, eastward.decisions; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_surrogate_comes_near_the_scan_and_is_chosen_by_method():

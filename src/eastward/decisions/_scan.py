@@ -53,16 +53,24 @@ class _Candidates:
 
 
 def best_offset(
-    margins: Tensor, moves: Moves, merit: Merit, *, current: float, reach: float, resolution: float
+    margins: Tensor,
+    moves: Moves,
+    merit: Merit,
+    *,
+    current: float,
+    reach: float,
+    resolution: float,
+    max_candidates: int | None = None,
 ) -> float:
     """The offset in ``[-reach, reach]`` whose decisions have the greatest merit; ``current`` if it is one.
 
     Of several best intervals the one nearest to zero is taken, and its middle: offsets generalise better from
-    there than from its ends.
+    there than from its ends. ``max_candidates`` evenly ranked intervals stand for more, if it is given.
     """
     ordered, order = margins.sort(stable=True)
     candidates = _gaps(ordered, reach, resolution)
-    candidates = _thinned(candidates, merit.max_candidates, current)
+    for limit in (max_candidates, merit.max_candidates):
+        candidates = _thinned(candidates, limit, current)
     merits = _merits(candidates, order, moves, merit)
     best = merits >= merits.max() - SAME_MERIT * max(1.0, abs(float(merits.max())))
     inside = (candidates.low < current) & (current < candidates.high)

@@ -7,6 +7,7 @@ for samples that the model was not trained on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +26,8 @@ __all__ = ["tune_offsets"]
 
 METHODS = ("auto", "scan", "surrogate")
 
-# One scan of all coordinates touches about N * C^2 numbers; a billion takes some ten seconds on one core.
-SCAN_BUDGET = 1_000_000_000
+# One sweep evaluates the metric at about N * C^2 numbers; a hundred million take some ten seconds on one core.
+SCAN_BUDGET = 100_000_000
 
 
 def tune_offsets(
@@ -63,7 +64,7 @@ def tune_offsets(
         Rounds of coordinate ascent; it ends earlier when a round changes nothing.
     method : {"auto", "scan", "surrogate"}, default="auto"
         ``"scan"`` is the search above, ``"surrogate"`` is :func:`anneal_offsets`; ``"auto"`` scans while N·C² is at
-        most a billion.
+        most a hundred million.
 
     Returns
     -------
@@ -96,18 +97,28 @@ def search_limits(caller: str, max_offset: Any, max_sweeps: Any) -> tuple[float,
     return reach, _checks.whole_number(caller, "max_sweeps", max_sweeps, at_least=1)
 
 
-def tuned(sample: Sample, merit: Merit, reach: float, max_sweeps: int, method: str) -> Tensor:
-    """:func:`tune_offsets` of checked input; zeros if the plain argmax is as good."""
+def tuned(
+    sample: Sample,
+    merit: Merit,
+    reach: float,
+    max_sweeps: int,
+    method: str,
+    max_candidates: int | None = None,
+) -> Tensor:
+    """:func:`tune_offsets` of checked input; zeros if the plain argmax is as good.
+
+    With ``max_candidates``, coordinate ascent looks at so many break points only.
+    """
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     if method == "auto":
-        cells = sample.scores.numel() * sample.num_classes
+        cells = min(len(sample.scores), max_candidates or math.inf) * sample.num_classes**2
         method = "scan" if cells <= SCAN_BUDGET or sample.num_classes == 2 else "surrogate"
     if method == "surrogate":
         offsets = anneal_sample(sample, merit, reach)
     elif sample.num_classes == 2:
         offsets = _two_class_offsets(sample, merit, reach)
     else:
-        offsets = _coordinate_ascent(sample, merit, reach, max_sweeps)
+        offsets = _coordinate_ascent(sample, merit, reach, max_sweeps, max_candidates)
     # The answer is judged as it is handed out: centred, and rounded to the caller's dtype.
     rounded = (offsets - offsets.mean()).to(sample.dtype)
     plain = merit_of_offsets(sample, merit, torch.zeros_like(offsets))
@@ -121,21 +132,30 @@ def _two_class_offsets(sample: Sample, merit: Merit, reach: float) -> Tensor:
     return sample.scores.new_tensor([-difference / 2, difference / 2])
 
 
-def _coordinate_ascent(sample: Sample, merit: Merit, reach: float, max_sweeps: int) -> Tensor:
+def _coordinate_ascent(
+    sample: Sample, merit: Merit, reach: float, max_sweeps: int, max_candidates: int | None
+) -> Tensor:
     offsets = sample.scores.new_zeros(sample.num_classes)
     # Rare classes have most to gain, and an order by mass does not depend on how classes are numbered.
     order = sample.class_mass().argsort(stable=True).tolist()
     for _ in range(max_sweeps):
         before = offsets.clone()
         for label in order:
-            offsets[label] = _scan_class(sample, merit, offsets, label, reach)
+            offsets[label] = _scan_class(sample, merit, offsets, label, reach, max_candidates)
         if torch.equal(before, offsets):
             break
         offsets -= offsets.mean()
     return offsets
 
 
-def _scan_class(sample: Sample, merit: Merit, offsets: Tensor, label: int, reach: float) -> float:
+def _scan_class(
+    sample: Sample,
+    merit: Merit,
+    offsets: Tensor,
+    label: int,
+    reach: float,
+    max_candidates: int | None = None,
+) -> float:
     shifted = sample.scores + offsets
     shifted[:, label] = -torch.inf
     rival_score, rival = shifted.max(1)
@@ -146,4 +166,5 @@ def _scan_class(sample: Sample, merit: Merit, offsets: Tensor, label: int, reach
         current=float(offsets[label]),
         reach=reach,
         resolution=sample.resolution,
+        max_candidates=max_candidates,
     )
