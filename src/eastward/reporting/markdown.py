@@ -92,25 +92,30 @@ def _comparison(comparison: Mapping[str, Any], _: Mapping[str, Any]) -> str:
         "ECE",
         "time",
     ]
-    rows = [_method_row(method) for method in comparison["methods"]]
+    baseline = comparison["baseline"]
+    labels = {row["name"]: row.get("label") or row["name"] for row in comparison["methods"]}
+    rows = [_method_row(row, is_baseline=row["name"] == baseline) for row in comparison["methods"]]
     note = (
         f"{escaped(wording.metric_title(comparison['metric']))} on {comparison['splits']} splits; "
-        f"differences are against {escaped(comparison['baseline'])}."
+        f"differences are against {escaped(labels.get(baseline, baseline))}."
     )
     return "\n\n".join(["## Comparison", note, _table(head, rows)])
 
 
-def _method_row(method: Mapping[str, Any]) -> list[str]:
+def _method_row(method: Mapping[str, Any], *, is_baseline: bool) -> list[str]:
     difference = method.get("difference") or {}
     outcome = "/".join(str(method.get(key, wording.MISSING)) for key in ("wins", "ties", "losses"))
-    return [
-        escaped(method.get("label") or method["name"]),
-        wording.number(method.get("mean")),
-        wording.interval(method.get("interval")),
+    against = [
         wording.signed(difference.get("mean")),
         wording.interval(difference.get("interval"), sign=True),
         wording.percent(difference.get("probability"), 0),
         outcome,
+    ]
+    return [
+        escaped(method.get("label") or method["name"]),
+        wording.number(method.get("mean")),
+        wording.interval(method.get("interval")),
+        *([wording.MISSING] * len(against) if is_baseline else against),
         *(wording.number(method.get(key)) for key in ("log_loss", "brier", "ece")),
         wording.seconds(method.get("seconds")),
     ]
