@@ -20,8 +20,8 @@ PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## install, train a small network both ways and print the scores side by side
-	$(BIN)/python examples/quickstart.py
+demo: $(INSTALLED) ## install, compare methods on an embedded data set, train a model and write its report
+	$(BIN)/eastward demo --out build/demo
 
 test: $(INSTALLED) ## run the quick tests and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not slow"

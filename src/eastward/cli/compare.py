@@ -12,6 +12,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.errors import going_on
+from eastward.cli.folders import REPORT
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
 
@@ -81,7 +82,6 @@ def compare(
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
     from eastward.cli.train import layer_widths
-    from eastward.comparison import compare as run
     from eastward.tables import describe_task, load_task, make_vectorizer
 
     task = load_task(
@@ -95,6 +95,8 @@ def compare(
     name, bound = metric_choice(metric, prefer, cost, task.classes)
     facts = describe_task(task)
     say(data_shown(facts, target))
+    from eastward.comparison import compare as run
+
     again = command_line(context)
     advice = f"Continue with the same command:  {again}"
     advice = (
@@ -136,7 +138,7 @@ def live_table() -> Iterator[Callable[[Progress], None]]:
         with Live(console=console, transient=True, refresh_per_second=4) as live:
 
             def update(progress: Progress) -> None:
-                title = f"{progress.done} of {progress.total}"
+                title = f"{progress.done} of {progress.total} done"
                 so_far = progress.comparison.to_dict()
                 live.update(comparison_table(so_far, width=console.width, title=title))
 
@@ -174,4 +176,4 @@ def _conclude(
     say(comparison_table(result, width=result_console().width))
     say(verdict_shown(result["verdict"]))
     if out is not None:
-        say(f"\nreport   {out / 'report.html'}")
+        say(f"\nreport   {out / REPORT}")

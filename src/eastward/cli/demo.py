@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eastward.cli import options
+from eastward.cli.folders import REPORT, check_folder
 from eastward.cli.output import emit_json, result_console, say, wants_json
 
 __all__ = ["demo"]
@@ -30,7 +31,7 @@ def demo(
     Nothing is downloaded.
     """
     from eastward.cli.compare import live_table
-    from eastward.cli.fit_model import FitPlan, check_folder, fit_model
+    from eastward.cli.fit_model import FitPlan, fit_model
     from eastward.cli.tables_shown import comparison_table, data_shown, verdict_shown
     from eastward.comparison import compare
     from eastward.datasets import load_embedded
@@ -60,11 +61,11 @@ def demo(
     summary = fit_model(task, facts, plan, out, comparison=comparison, commands=_commands(out))
     seconds = time.perf_counter() - started
     if wants_json():
-        report = str(out / "report.html")
+        report = str(out / REPORT)
         emit_json({"report": report, "seconds": round(seconds, 1), "verdict": summary["verdict"]})
         return
     say(verdict_shown(summary["verdict"]))
-    say(f"\nreport   {out / 'report.html'}   (open it in a browser)\nmodel    {out}")
+    say(f"\nreport   {out / REPORT}   (open it in a browser)\nmodel    {out}")
     say(f"done in {seconds:.0f} s; now your data:  eastward compare DATA --target COLUMN")
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _checks
+from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.estimator import EASTClassifier
-from eastward.model_folder import TASK, TableModel, save_model
+from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary, write_report
 from eastward.tables import Task, make_vectorizer
 
-__all__ = ["CHECKPOINT", "FitPlan", "check_folder", "fit_model", "held_out_rows"]
-
-CHECKPOINT, SUMMARY, REPORT = "checkpoint", "summary.json", "report.html"
+__all__ = ["FitPlan", "fit_model", "held_out_rows"]
 
 
 @dataclass(frozen=True)
@@ -43,21 +42,6 @@ class FitPlan:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     holdout: float = 0.2
     seed: int = 0
-
-
-def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """A model or an unfinished run is not replaced unless that is wanted."""
-    if folder.exists() and not folder.is_dir():
-        _checks.fail("train", "--out", "a folder", f"{folder}, a file")
-    unfinished, finished = (folder / CHECKPOINT).is_dir(), (folder / TASK).is_file()
-    if overwrite and not resume:
-        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-    elif unfinished and not resume:
-        advice = "Add --resume to continue it, or --overwrite to start anew."
-        _checks.fail("train", "--out", "a new folder", f"{folder} with an unfinished run", advice)
-    elif finished and not unfinished:
-        advice = "Choose another folder, or add --overwrite to replace the model."
-        _checks.fail("train", "--out", "a new folder", f"{folder} with a finished model", advice)
 
 
 def fit_model(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eastward.cli import options
+from eastward.cli.folders import REPORT, SUMMARY
 from eastward.cli.output import emit_json, say, wants_json
 
 __all__ = ["report"]
@@ -43,7 +44,7 @@ def report(
     """
     from eastward.reporting import write_figures, write_report
 
-    path = output or folder / "report.html"
+    path = output or folder / REPORT
     summary = _summary(folder)
     write_report(summary, path)
     pictures = [] if figures is None else write_figures(summary, figures)
@@ -57,7 +58,7 @@ def report(
 def _summary(folder: Path) -> dict[str, Any]:
     from eastward import _checks
 
-    path = folder / "summary.json"
+    path = folder / SUMMARY
     try:
         summary: dict[str, Any] = json_format.loads(path.read_text(encoding="utf-8"))
         _ = summary["title"], summary["metric"]["name"]

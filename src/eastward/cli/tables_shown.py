@@ -111,8 +111,9 @@ def comparison_table(summary: Mapping[str, Any], *, width: int, title: str = "")
             style="bold" if row["name"] == best else "",
         )
     better = "higher" if summary["higher_is_better"] else "lower"
-    head = f"{title}  " if title else ""
-    head += f"{summary['metric']}, mean of {summary['splits']} splits, {better} is better"
+    splits = summary["splits"]
+    head = f"{title}: " if title else ""
+    head += f"{summary['metric']}, mean of {splits} split{'s' * (splits != 1)}, {better} is better"
     return Group(Text(head, style="dim"), table)
 
 

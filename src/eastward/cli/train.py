@@ -10,6 +10,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.errors import going_on
+from eastward.cli.folders import REPORT, check_folder
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
 
@@ -86,7 +87,6 @@ def train(
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
     """
-    from eastward.cli.fit_model import FitPlan, check_folder, fit_model
     from eastward.cli.preferences import metric_choice
     from eastward.tables import describe_task, load_task
 
@@ -102,6 +102,9 @@ def train(
     name, bound = metric_choice(metric, prefer, cost, task.classes)
     facts = describe_task(task)
     _introduce(facts, target)
+    # Only now: a mistake in the data is told before the networks are loaded.
+    from eastward.cli.fit_model import FitPlan, fit_model
+
     parameters = {
         "hidden": layer_widths(hidden),
         "max_epochs": epochs,
@@ -171,7 +174,6 @@ def _commands(context: typer.Context, data: Path, out: Path) -> dict[str, str]:
 
 
 def _conclude(summary: dict[str, Any], out: Path) -> None:
-    from eastward.cli.fit_model import REPORT
     from eastward.cli.tables_shown import confusion_table, verdict_shown
 
     if wants_json():

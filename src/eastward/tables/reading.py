@@ -218,7 +218,8 @@ def _batches(
     encoding: str,
 ) -> Iterator[pa.RecordBatch]:
     if form.kind == "parquet":
-        file = pa.parquet.ParquetFile(path, memory_map=True)
+        # Through a small buffer: pages of a mapped file would count as memory until somebody else needs it.
+        file = pa.parquet.ParquetFile(path, buffer_size=BLOCK_BYTES)
         wanted = _present(columns, file.schema_arrow.names)
         yield from file.iter_batches(batch_size=rows, columns=wanted)
     elif form.kind == "arrow":

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
-from skrub import StringEncoder, TableVectorizer
 
 from eastward.tables.columns import CATEGORY_LIMIT
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 __all__ = ["finite_float32", "make_vectorizer"]
 
@@ -37,6 +36,12 @@ def make_vectorizer() -> Pipeline:
            [35.5,  0. ,  1. ,  1. ],
            [40. ,  1. ,  0. ,  0. ]], dtype=float32)
     """
+    # Loaded here: whoever reads a table, or mistypes the name of a column, need not wait for skrub.
+    from sklearn.impute import SimpleImputer  # noqa: PLC0415
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder  # noqa: PLC0415
+    from skrub import StringEncoder, TableVectorizer  # noqa: PLC0415
+
     encode = OneHotEncoder(handle_unknown="ignore", dtype=np.float32, sparse_output=False)
     table = TableVectorizer(
         cardinality_threshold=CATEGORY_LIMIT,
