@@ -1,6 +1,6 @@
 """Cross-entropy and EASTLoss side by side: same network, start, batches and number of epochs.
 
-Run it with ``make demo``. The data ship inside scikit-learn: 442 diabetes patients, ten measurements each; the
+The data ship inside scikit-learn: 442 diabetes patients, ten measurements each; the
 positive class is the fifth whose disease progressed most, and the metric is its F1. The classes overlap, so
 cross-entropy seldom dares to predict the rare one, while the metric rewards finding it. Both networks start
 from the same short cross-entropy warm-up, the way we advise to use the loss.

@@ -47,7 +47,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sequences) or be a dictionary of tensors.
     hidden : sequence of int, default=(512, 256, 128)
         Hidden layers of the default network.
-    recipe : {"auto", "paper", "btg", "cross_entropy"}, default="auto"
+    recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}, default="auto"
         See :func:`eastward.training.recipe_stages`. "paper" is EAST as published: from scratch, cooled on plateaus.
     n_folds : int or "auto", default="auto"
         Cross-fitted networks; 1 uses a single validation split. "auto": 5 for tables of up to 50 000 rows under

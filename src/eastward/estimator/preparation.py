@@ -42,13 +42,16 @@ def encode_labels(y: Any) -> Labels:
     if type_of_target(y, input_name="y") == "multilabel-indicator":
         indicators = np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(np.int64)
         return Labels(torch.from_numpy(indicators), np.arange(indicators.shape[1]), True)
-    classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+    labels = column_or_1d(y, warn=True)
+    classes = np.unique(labels)
     if len(classes) < 2:
         advice = "A classifier needs examples of what else there is."
         _checks.fail(
             CALLER, "y", "made of at least two classes", f"one class, {classes[0]!r}", advice
         )
-    return Labels(torch.from_numpy(codes.astype(np.int64)), classes, False)
+    # np.unique could return the codes, too, but needs five times their memory for it.
+    codes = np.searchsorted(classes, labels).astype(np.int64, copy=False)
+    return Labels(torch.from_numpy(codes), classes, False)
 
 
 def known_labels(y: Any, classes: NDArray[Any], *, argument: str) -> Tensor:
@@ -111,7 +114,7 @@ class Scaler:
     scale: Tensor
 
     @classmethod
-    def of(cls, features: NDArray[Any], chunk: int = 65_536) -> Scaler:
+    def of(cls, features: NDArray[Any], chunk: int = 8_192) -> Scaler:
         """Estimate both in chunks, so that no second copy of the table is made."""
         columns = features.shape[1]
         total, squares = np.zeros(columns), np.zeros(columns)

@@ -33,8 +33,9 @@ from eastward.training.stages import Stage
 
 __all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_members"]
 
-# Rows per forward pass outside training, so that evaluation needs little memory whatever the data.
-EVALUATION_ROWS = 65_536
+# Rows per forward pass outside training, so that evaluation needs little memory whatever the data: no more than
+# training itself does.
+EVALUATION_ROWS = 8_192
 
 # Far below what float32 can add to a gradient that still teaches something.
 DUST = 1e-20
@@ -205,10 +206,12 @@ def predict_logits(run: Run, index: Tensor) -> Tensor:
     """Logits ``(K, V, C)`` in evaluation mode of the rows ``index``, ``(K, V)``."""
     run.model.eval()
     per_pass = max(1, EVALUATION_ROWS // len(index))
-    parts = [
-        run.model(_batch(run, chosen)[0]).float().cpu() for chosen in index.split(per_pass, dim=1)
-    ]
-    return torch.cat(parts, dim=1)
+    # One tensor for all parts: small results kept between large temporary ones would split the heap, which then grows.
+    logits = torch.empty(*index.shape, run.rows.num_outputs)
+    for start in range(0, index.shape[1], per_pass):
+        part = slice(start, start + per_pass)
+        logits[:, part] = run.model(_batch(run, index[:, part])[0])
+    return logits
 
 
 def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
