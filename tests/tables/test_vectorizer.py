@@ -69,7 +69,7 @@ def test_missing_columns_are_named_with_near_misses():
     sentence = str(caught.value)
     assert "must be a table with the 6 columns of the training data" in sentence
     assert "got none called 'amount', 'city'" in sentence
-    assert "'ammount' meant?" in sentence
+    assert "Did you mean 'ammount'?" in sentence
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,7 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
     missing = [column.name for column in columns if column.name not in frame.columns]
     if missing:
         near = _checks.near_misses(missing[0], map(str, frame.columns))
-        advice = near.replace("Did you mean", f"For {missing[0]!r}, was") + " meant" * bool(near)
-        advice = advice.replace("? meant", " meant?") or "Add them, or train without them."
+        advice = near or "Add them, or train without them."
         got = f"none called {', '.join(map(repr, missing[:8]))}"
         got += f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         expected = f"a table with the {len(columns)} columns of the training data"
