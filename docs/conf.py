@@ -125,11 +125,13 @@ def _metric_row(name: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-# TeX that the converter reads wrongly or not at all, and what it stands for: \tfrac12, and \Big( without a side.
+# TeX that the converter reads wrongly or not at all, and what it stands for: \tfrac12, \Big( without a side, \dots.
 TEX_SHORTHANDS = (
     (r"\\([td]?frac)(\w)(\w)", r"\\\1{\2}{\3}"),
     (r"\\([bB]igg?)(?=[(\[])", r"\\\1l"),
     (r"\\([bB]igg?)(?=[)\]])", r"\\\1r"),
+    (r"\\[bB]igg?\|", r"|"),
+    (r"\\dots\b", r"\\ldots"),
 )
 
 
