@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_runs import SMALL, claims, run
 
@@ -150,3 +151,15 @@ def test_each_class_is_held_out_in_proportion_and_never_whole():
         1,
     ]
     assert not np.array_equal(held, held_out_rows(labels, 0.2, seed=4))
+
+
+def test_copies_on_both_sides_of_the_split_are_counted(tmp_path):
+    frame = claims(60).drop(columns="claim")
+    pd.concat([frame] * 4).to_csv(tmp_path / "a.csv", index=False)
+    done = run("train", tmp_path / "a.csv", "-t", "fraud", "-o", tmp_path / "m", *SMALL)
+    assert done.code == 0, done.err
+    assert "180 rows (75.0%) are copies of others" in " ".join(done.out.split())
+    summary = json.loads((tmp_path / "m" / "summary.json").read_text())
+    held = summary["evaluation"]["rows"]
+    assert f"of the {held} rows held out are copies of rows that are trained on" in done.err
+    assert any("held out are copies" in warning for warning in summary["data"]["warnings"])

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from eastward import _checks
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
+from eastward.cli.output import note
 from eastward.estimator import EASTClassifier
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary, write_report
-from eastward.tables import Task, make_vectorizer
+from eastward.tables import Task, copies_across, make_vectorizer
 
 __all__ = ["FitPlan", "fit_model", "held_out_rows"]
 
@@ -59,6 +60,7 @@ def fit_model(
     then its report. The checkpoints go last.
     """
     held = held_out_rows(task.labels, plan.holdout, plan.seed)
+    facts = {**facts, "warnings": [*facts["warnings"], *_repeated(task, held)]}
     model = _trained(task, facts, plan, ~held, folder / CHECKPOINT)
     save_model(model, folder)
     judged = _evaluation(model, task, held) if held.any() else None
@@ -76,6 +78,18 @@ def fit_model(
     write_summary(summary, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
+
+
+def _repeated(task: Task, held: NDArray[np.bool_]) -> list[str]:
+    """Say, before training, if the model will be judged by rows that it has seen."""
+    copies = copies_across(task.features, held)
+    if not copies:
+        return []
+    sentence = (
+        f"{copies:,} of the {held.sum():,} rows held out are copies of rows that are trained on"
+    )
+    note(f"look: {sentence}")
+    return [sentence]
 
 
 def _finding(

@@ -13,7 +13,7 @@ from eastward.tables.columns import Column, frame_columns
 from eastward.tables.labels import label_names
 from eastward.tables.task import Task
 
-__all__ = ["describe_task"]
+__all__ = ["copies_across", "describe_task"]
 
 # A column that names its rows: nearly all values differ. Few rows prove nothing.
 ID_SHARE, ID_ROWS = 0.999, 20
@@ -64,6 +64,19 @@ def describe_task(task: Task) -> dict[str, Any]:
         "warnings": [*task.notes, *_warnings(task, columns, codes, names)],
         "columns": [column.to_dict() for column in columns],
     }
+
+
+def copies_across(features: pd.DataFrame, held: NDArray[np.bool_]) -> int:
+    """How many of the rows that are ``held`` out have an exact copy among the others.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"x": [1, 2, 1, 3]})
+    >>> copies_across(frame, np.array([False, False, True, True]))
+    1
+    """
+    hashes = pd.util.hash_pandas_object(features, index=False).to_numpy()
+    return int(np.isin(hashes[held], hashes[~held]).sum())
 
 
 def _warnings(
