@@ -4,11 +4,12 @@ Run ``python benchmarks/decision_gain.py``: about five minutes on one core. It p
 ``results/decision_gain/README.md`` and ``results.json``.
 
 Protocol. scikit-learn's digits (1797 images, 10 classes). Split s shuffles the order of the classes and takes
-140, ..., 6 images of them (geometric), 517 in all, for training; all other images are the test set. Each classifier
-is fitted plainly and inside ``TunedDecisionClassifierCV(classifier, "f1_macro")`` with its defaults, on the same
-images. Macro-F1 on the test set is given three times, because it depends on how frequent the classes are: for the
-test images "as they are" (the classes that are rare in training are the frequent ones), "balanced", where test images
-are weighted so that all classes are equally frequent, and "long-tailed", where they are as frequent as in training.
+140, ..., 6 images of them (geometric), 461 in all, for training; all other images are the test set. The ten splits
+shown were not looked at before the defaults were settled. Each classifier is fitted plainly and inside
+``TunedDecisionClassifierCV(classifier, "f1_macro")`` with its defaults, on the same images. Macro-F1 on the test set is
+given three times, because it depends on how frequent the classes are: for the test images "as they are" (the classes
+that are rare in training are the frequent ones), "balanced", where test images are weighted so that all classes are
+equally frequent, and "long-tailed", where they are as frequent as in training.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from eastward.decision_estimator import TunedDecisionClassifierCV
 RESULTS = Path(__file__).parents[1] / "results" / "decision_gain"
 COMMAND = "python benchmarks/decision_gain.py"
 LARGEST, SMALLEST = 140, 6
+# Splits 0 to 9 and 100 to 111 were looked at while the defaults were chosen; these were not.
+FIRST_SPLIT = 200
 REQUIRED = {
     "random forest": ("lifted by at least 0.05", 0.05),
     "logistic regression, balanced": ("not lowered by more than 0.005", -0.005),
@@ -139,7 +142,7 @@ def verdicts(summaries: list[dict[str, Any]]) -> list[str]:
         met = "met" if row["difference"][0] >= bar else "MISSED"
         value = row["difference"][0]
         lines.append(
-            f"- {row['classifier']}, {row['test']} test classes: {words}: {met} ({value:+.4f})"
+            f"- {row['classifier']}, test images {row['test']}: {words}: {met} ({value:+.4f})"
         )
     return lines
 
@@ -152,7 +155,7 @@ def main() -> None:
     X, y = load_digits(return_X_y=True)
     rows = []
     for name in NAMES:
-        for seed in range(options.splits):
+        for seed in range(FIRST_SPLIT, FIRST_SPLIT + options.splits):
             rows.append(run_split(X, y, name, seed))
             print(".", end="", flush=True)
     print()

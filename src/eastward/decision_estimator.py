@@ -72,7 +72,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Bootstraps over which offsets are averaged.
     shrinkage : "auto" or float in [0, 1], default="auto"
         Factor for the offsets. "auto" shrinks them as far as the bootstraps disagree.
-    guard : float or None, default=0.0
+    guard : float or None, default=0.5
         How many standard errors the cross-validated gain has to exceed, or else the plain argmax stays. None: no guard.
     max_offset : float, default=6.0
         Offsets are searched within plus or minus this many nats.
@@ -141,7 +141,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         method: str = "auto",
         n_bags: int = 15,
         shrinkage: str | float = "auto",
-        guard: float | None = 0.0,
+        guard: float | None = 0.5,
         max_offset: float = 6.0,
         cost: Any = None,
         abstain_cost: float | None = None,

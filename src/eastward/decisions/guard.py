@@ -109,7 +109,7 @@ def offset_evidence(
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
     *,
     shrinkage: str | float = "auto",
-    guard: float | None = 0.0,
+    guard: float | None = 0.5,
     folds: int | Any = None,
     n_bags: int = 15,
     sample_weight: Any = None,
@@ -136,7 +136,7 @@ def offset_evidence(
     shrinkage : "auto" or float in [0, 1], default="auto"
         Factor for the offsets. "auto" is ``2 - q``, cut off at 0 and 1, where q is the variance of the offsets over
         bags, summed over classes, divided by the squared length of their mean.
-    guard : float or None, default=0.0
+    guard : float or None, default=0.5
         How many standard errors the gain has to exceed, or else the offsets are zero. None: no guard.
     folds : int or array of int, optional
         How many stratified folds, or ``(N,)`` the fold of each sample: 0, 1, ... By default 10, or 5 from 2000 samples
