@@ -99,6 +99,21 @@ def test_a_comparison_ends_with_a_verdict_and_goes_on_where_it_stopped(table, tm
     assert "6/6 were there already" in run(*words, "-o", tmp_path / "c").err
 
 
+def test_costs_and_preferences_reach_the_comparison_and_its_report(table, tmp_path):
+    (tmp_path / "costs.csv").write_text("0,1\n10,0\n")
+    words = ["compare", table, "-t", "fraud", "--splits", "2", "--jobs", "1", "--hidden", "8"]
+    words += ["--methods", "logistic_regression", "--epochs", "2", "-o", tmp_path / "c"]
+    done = run(*words, "--cost", tmp_path / "costs.csv")
+    assert done.code == 0, done.err
+    assert "expected_cost, mean of 2 splits, lower is better" in done.out
+    assert (
+        json.loads((tmp_path / "c" / "summary.json").read_text())["metric"]["name"]
+        == "expected_cost"
+    )
+    done = run(*words, "--prefer", "recall:yes=3", "--json")
+    assert done.json["metric"] == "f_beta"
+
+
 def test_names_from_data_are_never_read_as_markup(tmp_path):
     frame = claims(80).replace({"fraud": {"yes": "[red]yes[/red]", "no": "[/]"}})
     frame.to_csv(tmp_path / "a.csv", index=False)

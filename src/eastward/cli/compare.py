@@ -17,7 +17,7 @@ from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
 
 if TYPE_CHECKING:
-    from eastward.comparison import Progress
+    from eastward.comparison import Comparison, Progress
 
 __all__ = ["compare", "live_table"]
 
@@ -98,12 +98,11 @@ def compare(
     from eastward.comparison import compare as run
 
     again = command_line(context)
-    advice = f"Continue with the same command:  {again}"
-    advice = (
-        advice if out is not None else "With --out DIR, finished parts are kept for the next time."
-    )
+    advice = "With --out DIR, finished parts are kept for the next time."
+    if out is not None:
+        advice = f"Continue with the same command:  {again}"
     with going_on(advice), live_table() as progress:
-        result = run(
+        comparison = run(
             task.features,
             task.labels,
             name,
@@ -118,8 +117,8 @@ def compare(
             progress=progress,
             metric_options=bound,
             method_options={"hidden": layer_widths(hidden), "max_epochs": epochs},
-        ).to_dict()
-    _conclude(result, facts, f"{target} in {task.name}", out, again)
+        )
+    _conclude(comparison, facts, f"{target} in {task.name}", out, again)
 
 
 @contextmanager
@@ -158,16 +157,17 @@ def _line(progress: Progress) -> str:
 
 
 def _conclude(
-    result: Mapping[str, Any], facts: Mapping[str, Any], title: str, out: Path | None, again: str
+    comparison: Comparison, facts: Mapping[str, Any], title: str, out: Path | None, again: str
 ) -> None:
     from eastward.cli.tables_shown import comparison_table, verdict_shown
 
+    result = comparison.to_dict()
     if out is not None:
         from eastward.cli.fit_model import write_summary
         from eastward.reporting import report_summary
 
         summary = report_summary(
-            title, result["metric"], data=facts, comparison=result, commands={"compare": again}
+            title, comparison.metric, data=facts, comparison=result, commands={"compare": again}
         )
         write_summary(summary, out)
     if wants_json():
