@@ -65,6 +65,11 @@ html_sidebars = {
     for page in (
         "index",
         "quickstart",
+        "estimator",
+        "decision_rule",
+        "compare",
+        "command_line",
+        "report",
         "concepts",
         "theory",
         "metrics",
