@@ -35,7 +35,7 @@ def anneal_offsets(
 ) -> Tensor:
     r"""Offsets by descent on the soft metric, cooled step by step.
 
-    .. math:: b \leftarrow b - \eta\,\nabla_b\big(1 - M_T(\log p + b)\big), \quad T = T_1 > T_2 > \dots
+    .. math:: b \leftarrow b - \eta\,\nabla_b\big(1 - M_T(\log p + b)\big), \quad T = T_1 > T_2 > \ldots
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def exact_backward(
     r"""Backward pass of the loss of all micro-batches together; memory of one of them.
 
     .. math:: \nabla_\theta L\Big(\sum_b C_b\Big) = \sum_b \nabla_\theta \langle K, C_b \rangle,
-              \qquad K = \frac{\partial L}{\partial C}\Big|_{\sum_b C_b}
+              \qquad K = \frac{\partial L}{\partial C} \quad \text{at } \sum_b C_b
 
     Parameters
     ----------
