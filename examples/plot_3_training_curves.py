@@ -1,10 +1,10 @@
 """
-The surrogate closes in on the metric
-=====================================
+Training curves of EASTClassifier
+=================================
 
-A network is trained with cross-entropy first, then with macro-F1 as its loss, on digits of which some are rare. As
-the temperature falls, one minus the surrogate loss and the true macro-F1 of the same held-out rows come together: in
-the end the network is trained on what it is judged by.
+A network is trained with cross-entropy first, then with macro-F1 as its loss, on digits of which some are rare. With
+every step that the temperature falls, one minus the surrogate loss comes closer to the true macro-F1 of the same
+held-out rows.
 """
 
 import matplotlib.pyplot as plt
@@ -52,3 +52,11 @@ bottom.step(epochs, [record["temperature"] for record in aligned], where="mid", 
 bottom.set_ylabel("temperature")
 bottom.set_xlabel("epoch of the aligned stage")
 plt.show()
+
+# %%
+# What the loss says and what the metric says draw together. At temperature zero they would be equal, but there the loss
+# has no slope, so the ladder ends at 0.05.
+
+for record in (aligned[0], aligned[-1]):
+    gap = record["valid_score"] - (1 - record["valid_loss"])
+    print(f"temperature {record['temperature']:.2f}: surrogate {gap:.3f} below the metric")
