@@ -292,7 +292,7 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             return -float(np.average(costs, weights=weight))
         merit = Merit(self.metric, len(self.classes_))
         pair = torch.from_numpy(codes), torch.from_numpy(decisions)
-        return float(merit(merit.table(*pair, torch.as_tensor(weight).double())[None]))
+        return float(merit(merit.tables(*pair, torch.as_tensor(weight).double().unsqueeze(1))))
 
     def summary(self) -> str:
         """The report in words: what was changed, what it brings, and the offset of each class.

@@ -52,16 +52,17 @@ class Merit:
         merits = values if self.metric.higher_is_better else -values
         return torch.nan_to_num(merits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
-    def table(self, targets: Tensor, decisions: Tensor, weight: Tensor) -> Tensor:
-        """The hard table of decisions for exclusive classes: ``(C, C)`` or ``(4, C)``."""
+    def tables(self, targets: Tensor, decisions: Tensor, weights: Tensor) -> Tensor:
+        """Hard tables of decisions under several weightings ``(N, G)``: ``(G, C, C)`` or ``(G, 4, C)``."""
         size = self.num_classes
         if self.needs_matrix:
-            flat = weight.new_zeros(size * size).index_add(0, targets * size + decisions, weight)
-            return flat.view(size, size)
-        blank = weight.new_zeros(size)
-        tp = blank.index_add(0, targets, weight * (targets == decisions))
-        true, predicted = blank.index_add(0, targets, weight), blank.index_add(0, decisions, weight)
-        return count_tables(tp, predicted, true, weight.sum())
+            flat = weights.new_zeros(size * size, weights.shape[1])
+            return flat.index_add(0, targets * size + decisions, weights).T.reshape(-1, size, size)
+        blank = weights.new_zeros(size, weights.shape[1])
+        hits = weights * (targets == decisions).unsqueeze(1)
+        rows = ((targets, hits), (decisions, weights), (targets, weights))
+        tp, predicted, true = (blank.index_add(0, labels, mass).T for labels, mass in rows)
+        return count_tables(tp, predicted, true, weights.sum(0).unsqueeze(1))
 
     def _values(self, tables: Tensor, *, vectorised: bool) -> Tensor:
         if vectorised:
@@ -90,7 +91,7 @@ class Merit:
 def merit_of_offsets(sample: Sample, merit: Merit, offsets: Tensor) -> float:
     """Merit of the decisions ``argmax(scores + offsets)``."""
     decisions = (sample.scores + offsets).argmax(1)
-    return float(merit(merit.table(sample.targets, decisions, sample.weight)[None]))
+    return float(merit(merit.tables(sample.targets, decisions, sample.weight.unsqueeze(1))))
 
 
 def _probe_tables(num_classes: int, *, matrix: bool) -> Tensor:

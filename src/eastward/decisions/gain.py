@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -79,34 +78,35 @@ def decision_gain(
     truth = torch.as_tensor(targets).long()
     weight = torch.ones(len(truth)) if sample_weight is None else torch.as_tensor(sample_weight)
     pair = (torch.as_tensor(before).long(), torch.as_tensor(after).long())
+    weight = weight.double().unsqueeze(1)
     generator = torch.Generator().manual_seed(random_state)
-    size = len(truth)
-    resamples = (torch.randint(size, (size,), generator=generator) for _ in range(n_bootstraps))
-    samples = chain([torch.arange(size)], resamples)
-    values = _merits(merit, truth, pair, weight.double(), samples)
-    gains = values[:, 1] - values[:, 0]
+    first, second = _merits(merit, truth, pair, weight).flatten().tolist()
+    chunk = max(1, CELLS_AT_ONCE // max(len(truth), _cells(merit)))
+    counts = [min(chunk, n_bootstraps - done) for done in range(0, n_bootstraps, chunk)]
+    resampled = [
+        _merits(merit, truth, pair, weight * _times_drawn(len(truth), count, generator))
+        for count in counts
+    ]
+    gains = torch.cat([values[1] - values[0] for values in resampled])
     tail = (1 - level) / 2
-    low, high = gains[1:].quantile(gains.new_tensor([tail, 1 - tail])).tolist()
+    low, high = gains.quantile(gains.new_tensor([tail, 1 - tail])).tolist()
     sign = 1 if merit.metric.higher_is_better else -1
-    first, second = (sign * values[0]).tolist()
-    return DecisionGain(first, second, float(gains[0]), low, high)
+    return DecisionGain(sign * first, sign * second, second - first, low, high)
 
 
-def _merits(
-    merit: Merit,
-    targets: Tensor,
-    pair: tuple[Tensor, Tensor],
-    weight: Tensor,
-    samples: Iterator[Tensor],
-) -> Tensor:
-    """Merit of both sets of decisions on each sample of rows, ``(B, 2)``, a bounded number at a time."""
-    cells = merit.num_classes * (merit.num_classes if merit.needs_matrix else 4)
-    chunk = max(1, CELLS_AT_ONCE // cells)
-    values = []
-    while tables := [
-        merit.table(targets[rows], decisions[rows], weight[rows])
-        for rows in islice(samples, chunk)
-        for decisions in pair
-    ]:
-        values.append(merit(torch.stack(tables)).double())
-    return torch.cat(values).view(-1, 2)
+def _cells(merit: Merit) -> int:
+    """Entries of one table."""
+    return merit.num_classes * (merit.num_classes if merit.needs_matrix else 4)
+
+
+def _times_drawn(size: int, count: int, generator: torch.Generator) -> Tensor:
+    """How often each of ``size`` rows is drawn in each of ``count`` bootstraps, ``(size, count)``."""
+    rows = torch.randint(size, (count, size), generator=generator)
+    shift = torch.arange(count).unsqueeze(1) * size
+    return torch.bincount((rows + shift).flatten(), minlength=size * count).view(count, size).T
+
+
+def _merits(merit: Merit, targets: Tensor, pair: tuple[Tensor, Tensor], weights: Tensor) -> Tensor:
+    """Merit of both sets of decisions under each column of weights, ``(2, B)``."""
+    tables = [merit.tables(targets, decisions, weights) for decisions in pair]
+    return torch.stack([merit(stack).double() for stack in tables])

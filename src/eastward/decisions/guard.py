@@ -251,8 +251,8 @@ def _gain(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> tuple
 def _fold_tables(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> Tensor:
     """The table of each fold under its offsets, ``(K, ...)``."""
     decisions = (sample.scores + by_fold.double()[folds]).argmax(1)
-    weights = [sample.weight * (folds == fold) for fold in range(len(by_fold))]
-    return torch.stack([merit.table(sample.targets, decisions, weight) for weight in weights])
+    weights = torch.nn.functional.one_hot(folds, len(by_fold)) * sample.weight.unsqueeze(1)
+    return merit.tables(sample.targets, decisions, weights)
 
 
 def _pooled_gain(merit: Merit, shifted: Tensor, plain: Tensor) -> Tensor:
