@@ -18,7 +18,7 @@ Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model and its report.")
 ]
 METHODS = ("cross_entropy", "cross_entropy_tuned", "eastward", "random_forest")
-NETWORK: dict[str, Any] = {"hidden": (64, 32), "max_epochs": 40}
+NETWORK: dict[str, Any] = {"hidden": (64, 32), "max_epochs": 30}
 SPLITS = 4
 
 

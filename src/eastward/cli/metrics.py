@@ -47,8 +47,8 @@ def metrics(search: Search = None, json: options.Json = False) -> None:
     for name in names:
         metric = _metric(name)
         limits = f"{metric.low:g} to {metric.high:g}" if math.isfinite(metric.high) else "any"
-        direction = "" if metric.higher_is_better else ", lower is better"
-        table.add_row(name, limits + direction, Text(metric.formula))
+        direction = "" if metric.higher_is_better else "; lower is better"
+        table.add_row(name, limits, Text(metric.formula + direction))
     say(table)
 
 
