@@ -134,7 +134,7 @@ def table_rows(folder: Path, n_splits: int) -> list[dict[str, Any]]:
 def read_table(path: Path) -> tuple[Array, Array]:
     """Features as numbers, labels as codes; the rarer of two classes is class 1; classes under 5 rows go."""
     frame = pd.read_parquet(path)
-    labels = frame.pop("target")
+    labels = frame.pop("target").astype(str)
     kept = labels.map(labels.value_counts()) >= 5
     by_size = labels[kept].value_counts().index
     y = pd.Categorical(labels[kept], categories=by_size).codes.astype(int)
@@ -175,7 +175,7 @@ def markdown(table: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--digit-splits", type=int, default=10)
-    parser.add_argument("--table-splits", type=int, default=2)
+    parser.add_argument("--table-splits", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # logistic regression on raw tables stops early now and then
     rows = digit_rows(options.digit_splits)

@@ -22,7 +22,7 @@ __all__ = ["check_quotes", "explained"]
 CALLER = "read_table"
 CHUNK = 1 << 20
 CONVERSION = re.compile(
-    r"In CSV column #(?P<column>\d+): (?:Row #(?P<row>\d+): )?CSV conversion error to \w+: "
+    r"In CSV column #(?P<column>\d+): (?:Row #\d+: )?CSV conversion error to \w+: "
     r"invalid value '(?P<value>.*)'"
 )
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -141,15 +141,27 @@ def _check_conversion(path: Path, form: FileFormat, encoding: str, words: str) -
     found = CONVERSION.search(words)
     if found is None:
         return
-    with _lines(path, form, encoding) as lines:
-        header = next(csv.reader(lines, delimiter=separator_of(path, form, encoding)))
-    row = f" in line {int(found['row']):,}" if found["row"] else ""
-    got = f"{found['value']!r}{row} of {path.name}"
+    name, line = _find_value(path, form, encoding, int(found["column"]), found["value"])
+    where = f" in line {line:,}" if line else ""
+    got = f"{found['value']!r}{where} of {path.name}"
     advice = "Correct the value, or leave the cell empty: missing values are filled in."
-    column = f"column {header[int(found['column'])]!r}"
+    column = f"column {name!r}"
     _checks.fail(
         CALLER, column, "made of numbers, as in training or in its first rows", got, advice
     )
+
+
+def _find_value(
+    path: Path, form: FileFormat, encoding: str, column: int, value: str
+) -> tuple[str, int | None]:
+    """Name of a column and the line of a value in it: Arrow's threads do not count lines."""
+    with _lines(path, form, encoding) as lines:
+        reader = csv.reader(lines, delimiter=separator_of(path, form, encoding))
+        name = next(reader)[column]
+        for row in reader:
+            if len(row) > column and row[column].strip() == value.strip():
+                return name, reader.line_num
+    return name, None
 
 
 def _check_json_lines(path: Path, form: FileFormat, encoding: str) -> None:
