@@ -1,0 +1,104 @@
+"""Gradient and curvature of the soft metric in raw scores, as boosting needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks
+from eastward.losses import metric_loss
+from eastward.memberships import class_probabilities
+from eastward.metrics import Metric
+
+__all__ = ["metric_gradients"]
+
+# Relative to a row's weight: keeps leaves of rows without any slope divisible.
+SMALLEST_CURVATURE = 1e-6
+TINY = 1e-16
+
+
+def metric_gradients(
+    raw_scores: Any,
+    targets: Any,
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
+    *,
+    temperature: float = 0.2,
+    sample_weight: Any = None,
+    **options: Any,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Gradient of one minus the soft metric of all rows, and a bound of its curvature.
+
+    .. math:: g_n = W\, \Big(\frac{\partial p_n}{\partial z_n}\Big)^{\!\top}
+              \Big(\frac{\partial m_n}{\partial p_n}\Big)^{\!\top} K_{y_n},
+              \qquad K = -\frac{\partial M}{\partial C}
+
+    W is the total weight, so that a row's gradient is of the size that cross-entropy gives it. The curvature of
+    :math:`\langle v, \mathrm{softmax}(z) \rangle` is bounded by the gradient itself: with
+    :math:`h_j = 2|g_j| + p_j \sum_k |g_k|` the matrix :math:`\mathrm{diag}(h) - \nabla^2` is positive
+    semidefinite; for two classes :math:`h = |g|`. No leaf is then larger than one before the learning rate.
+
+    Parameters
+    ----------
+    raw_scores : array of shape (N,) or (N, C)
+        One positive-class margin per row, or one score per class, before any sigmoid or softmax.
+    targets : array of shape (N,)
+        Class indices.
+    metric : str, Metric or callable, default="f1_macro"
+        As in :func:`eastward.metric_loss`.
+    temperature : float, default=0.2
+        In (0, 0.4].
+    sample_weight : array of shape (N,), optional
+        Enters the confusion matrix.
+    **options
+        Further options of :func:`eastward.metric_loss`: ``threshold``, ``step``, ``prior``, ``absent``.
+
+    Returns
+    -------
+    gradient, curvature : ndarray
+        Of the scores' shape; the curvature is positive.
+
+    Examples
+    --------
+    >>> gradient, curvature = metric_gradients([0.5, 0.1, -1.0], [1, 0, 0], "f1")
+    >>> gradient.round(3), bool((curvature > 0).all())
+    (array([-0.515,  0.202,  0.159]), True)
+    """
+    scores = _score_tensor(raw_scores).requires_grad_()
+    labels = torch.as_tensor(np.asarray(targets)).long()
+    weight = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight)).double()
+    loss = metric_loss(
+        scores, labels, metric, temperature=temperature, sample_weight=weight, **options
+    )
+    (slope,) = torch.autograd.grad(loss, scores)
+    mass = torch.ones(len(labels), dtype=scores.dtype) if weight is None else weight
+    gradient = slope * mass.sum()
+    return gradient.numpy(), _curvature_bound(scores.detach(), gradient, mass).numpy()
+
+
+def _score_tensor(raw_scores: Any) -> Tensor:
+    """A copy in float64: libraries hand out views of memory of their own."""
+    scores = torch.tensor(np.asarray(raw_scores), dtype=torch.float64)
+    if scores.dim() not in {1, 2} or (scores.dim() == 2 and scores.shape[1] < 2):
+        expected = "of shape (N,) for two classes or (N, C) for C"
+        advice = "Reshape flat multiclass scores to one row per sample."
+        _checks.fail("metric_gradients", "raw_scores", expected, _checks.describe(scores), advice)
+    return scores
+
+
+def _curvature_bound(scores: Tensor, gradient: Tensor, mass: Tensor) -> Tensor:
+    """Diagonal majorant of the second derivative, with memberships taken as linear in the probabilities.
+
+    With v constant and f = <v, p>: g_j = p_j (v_j - f), the second derivatives are g_j (1 - 2 p_j) on the diagonal
+    and -(p_k g_j + p_j g_k) elsewhere; a diagonal that exceeds each row's absolute sum dominates the matrix.
+    """
+    size = gradient.abs()
+    if scores.dim() == 1:
+        return torch.maximum(size, SMALLEST_CURVATURE * mass + TINY)
+    probabilities = class_probabilities(scores)
+    bound = 2 * size + probabilities * size.sum(1, keepdim=True)
+    return torch.maximum(bound, SMALLEST_CURVATURE * mass.unsqueeze(1) + TINY)

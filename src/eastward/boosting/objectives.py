@@ -1,0 +1,318 @@
+"""The metric as an objective and as an evaluation function of LightGBM and XGBoost.
+
+Neither library is imported: what they hand to an objective has ``get_label`` and ``get_weight``, and that is all
+that is used of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks
+from eastward.boosting.gradients import metric_gradients
+from eastward.confusion import counts_from_confusion, hard_confusion
+from eastward.losses._tables import prepare_metric
+from eastward.metrics import Metric, as_metric
+
+__all__ = [
+    "lightgbm_metric",
+    "lightgbm_objective",
+    "sklearn_loss",
+    "sklearn_metric",
+    "sklearn_objective",
+    "true_score",
+    "xgboost_metric",
+    "xgboost_objective",
+]
+
+Array: TypeAlias = NDArray[Any]
+AnyMetric: TypeAlias = str | Metric | Callable[[Any], Tensor]
+Derivatives: TypeAlias = tuple[Array, Array]
+
+
+class LabelledData(Protocol):
+    """What a ``lightgbm.Dataset`` and an ``xgboost.DMatrix`` have in common."""
+
+    def get_label(self) -> Any:
+        """Class indices of the rows."""
+
+    def get_weight(self) -> Any:
+        """Weights of the rows; None or empty without."""
+
+
+def lightgbm_objective(
+    metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
+) -> Callable[[Array, LabelledData], Derivatives]:
+    """An objective for ``lightgbm.train``: ``params["objective"] = lightgbm_objective("f1_macro")``.
+
+    Parameters
+    ----------
+    metric, temperature, **options
+        As in :func:`metric_gradients`, which is called with all rows in every round.
+
+    Returns
+    -------
+    callable
+        ``(raw scores, Dataset) -> (gradient, curvature)``; ``(N,)`` for two classes and, with ``num_class``,
+        ``(N, C)``. Weights of the data set enter the confusion matrix.
+
+    Notes
+    -----
+    With an objective of one's own LightGBM starts at zero and predicts raw scores: start from another model through
+    ``init_score``, and take sigmoid or softmax of what ``predict`` gives.
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> X, y = np.arange(60.0).reshape(-1, 1), np.arange(60) > 44
+    >>> params = {"objective": lightgbm_objective("f1"), "verbose": -1, "min_data_in_leaf": 5}
+    >>> booster = lightgbm.train(params, lightgbm.Dataset(X, y.astype(float)), 20)
+    >>> true_score(booster.predict(X), y, "f1")
+    0.9375
+    """
+    return _native_objective("lightgbm_objective", metric, temperature, options)
+
+
+def xgboost_objective(
+    metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
+) -> Callable[[Array, LabelledData], Derivatives]:
+    """An objective for ``xgboost.train(..., obj=xgboost_objective("f1_macro"))``.
+
+    Parameters
+    ----------
+    metric, temperature, **options
+        As in :func:`metric_gradients`, which is called with all rows in every round.
+
+    Returns
+    -------
+    callable
+        ``(margins, DMatrix) -> (gradient, curvature)``; ``(N,)`` for two classes and, with ``num_class``, ``(N, C)``.
+
+    Notes
+    -----
+    Name XGBoost's own objective, too, and start in the middle: ``params = {"objective": "binary:logistic" or
+    "multi:softprob", "base_score": 0.5}``. It is not used for training then, but ``predict`` gives probabilities, and
+    ``predict(..., output_margin=True)`` what they are made of. A ``base_margin`` starts from another model.
+    """
+    return _native_objective("xgboost_objective", metric, temperature, options)
+
+
+def sklearn_objective(
+    metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
+) -> Callable[..., Derivatives]:
+    """An objective for ``LGBMClassifier(objective=...)`` and ``XGBClassifier(objective=...)``.
+
+    Parameters
+    ----------
+    metric, temperature, **options
+        As in :func:`metric_gradients`.
+
+    Returns
+    -------
+    callable
+        ``(y_true, y_pred, sample_weight=None) -> (gradient, curvature)``.
+
+    Notes
+    -----
+    With it ``predict_proba`` of both classifiers returns raw scores, and so does ``predict`` of some versions;
+    :class:`EASTBoostingClassifier` restores them.
+    """
+    check = _checked_metric("sklearn_objective", metric, temperature)
+
+    def objective(y_true: Array, y_pred: Array, sample_weight: Any = None) -> Derivatives:
+        return metric_gradients(
+            y_pred,
+            y_true,
+            check,
+            temperature=temperature,
+            sample_weight=_weight_or_none(sample_weight),
+            **options,
+        )
+
+    return objective
+
+
+def lightgbm_metric(
+    metric: AnyMetric = "f1_macro", *, probabilities: bool = False
+) -> Callable[[Array, LabelledData], tuple[str, float, bool]]:
+    """The true metric for ``lightgbm.train(..., feval=...)``, to stop early by.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        What models are judged by.
+    probabilities : bool, default=False
+        Whether predictions are probabilities: they are with LightGBM's own objectives, and raw scores with ours.
+
+    Returns
+    -------
+    callable
+        ``(predictions, Dataset) -> (name, value, whether higher is better)``.
+    """
+    chosen = as_metric(metric)
+
+    def evaluate(predictions: Array, data: LabelledData) -> tuple[str, float, bool]:
+        value = true_score(
+            predictions,
+            data.get_label(),
+            chosen,
+            probabilities=probabilities,
+            sample_weight=_weight_or_none(data.get_weight()),
+        )
+        return chosen.name, value, chosen.higher_is_better
+
+    return evaluate
+
+
+def xgboost_metric(
+    metric: AnyMetric = "f1_macro", *, probabilities: bool = False
+) -> Callable[[Array, LabelledData], tuple[str, float]]:
+    """The true metric for ``xgboost.train(..., custom_metric=...)``.
+
+    Parameters
+    ----------
+    metric, probabilities
+        As in :func:`lightgbm_metric`; XGBoost hands out margins with an objective of one's own, else probabilities.
+
+    Returns
+    -------
+    callable
+        ``(predictions, DMatrix) -> (name, value)``. To stop early by it, use
+        ``xgboost.callback.EarlyStopping(rounds=..., maximize=True)``.
+    """
+    evaluate = lightgbm_metric(metric, probabilities=probabilities)
+    return lambda predictions, data: evaluate(predictions, data)[:2]
+
+
+def sklearn_metric(
+    metric: AnyMetric = "f1_macro", *, probabilities: bool = False
+) -> Callable[..., tuple[str, float, bool]]:
+    """The true metric for ``LGBMClassifier.fit(..., eval_metric=...)``.
+
+    Parameters
+    ----------
+    metric, probabilities
+        As in :func:`lightgbm_metric`.
+
+    Returns
+    -------
+    callable
+        ``(y_true, y_pred, sample_weight) -> (name, value, whether higher is better)``.
+    """
+    chosen = as_metric(metric)
+
+    def evaluate(
+        y_true: Array, y_pred: Array, sample_weight: Any = None
+    ) -> tuple[str, float, bool]:
+        weight = _weight_or_none(sample_weight)
+        value = true_score(
+            y_pred, y_true, chosen, probabilities=probabilities, sample_weight=weight
+        )
+        return chosen.name, value, chosen.higher_is_better
+
+    return evaluate
+
+
+def sklearn_loss(
+    metric: AnyMetric = "f1_macro", *, probabilities: bool = False
+) -> Callable[..., float]:
+    """One minus the true metric for ``XGBClassifier(eval_metric=...)``, which takes lower for better.
+
+    Parameters
+    ----------
+    metric, probabilities
+        As in :func:`lightgbm_metric`.
+
+    Returns
+    -------
+    callable
+        ``(y_true, y_pred, sample_weight=None) -> value`` to be minimised; the value itself for a cost.
+    """
+    evaluate = sklearn_metric(metric, probabilities=probabilities)
+
+    def loss(y_true: Array, y_pred: Array, sample_weight: Any = None) -> float:
+        _, value, higher_is_better = evaluate(y_true, y_pred, sample_weight)
+        return 1 - value if higher_is_better else value
+
+    # XGBoost prints the function's name and stores results under it.
+    loss.__name__ = f"{as_metric(metric).name}_loss"
+    return loss
+
+
+def true_score(
+    predictions: Any,
+    targets: Any,
+    metric: AnyMetric = "f1_macro",
+    *,
+    probabilities: bool = False,
+    sample_weight: Any = None,
+) -> float:
+    """The metric of the decisions that scores imply.
+
+    Parameters
+    ----------
+    predictions : array of shape (N,) or (N, C)
+        Raw scores, or probabilities if ``probabilities`` says so; one column is the positive class.
+    targets : array of shape (N,)
+        Class indices.
+    metric : str, Metric or callable, default="f1_macro"
+        What decisions are judged by.
+    probabilities : bool, default=False
+        Whether one column is decided at 0.5 instead of 0.
+    sample_weight : array of shape (N,), optional
+        Weights.
+
+    Returns
+    -------
+    float
+        The value; scikit-learn's where it has the metric.
+
+    Examples
+    --------
+    >>> true_score([2.0, -1.0, 0.5], [1, 0, 0], "f1")
+    0.6667
+    """
+    scores = np.asarray(predictions)
+    decisions = scores.argmax(1) if scores.ndim == 2 else scores > (0.5 if probabilities else 0)
+    size = scores.shape[1] if scores.ndim == 2 else 2
+    weight = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
+    pair = (torch.as_tensor(np.asarray(labels)).long() for labels in (decisions, targets))
+    table = hard_confusion(*pair, num_classes=size, sample_weight=weight)
+    chosen = as_metric(metric)
+    return float(chosen(table if chosen.needs_matrix else counts_from_confusion(table)))
+
+
+def _native_objective(
+    caller: str, metric: AnyMetric, temperature: float, options: dict[str, Any]
+) -> Callable[[Array, LabelledData], Derivatives]:
+    chosen = _checked_metric(caller, metric, temperature)
+
+    def objective(predictions: Array, data: LabelledData) -> Derivatives:
+        return metric_gradients(
+            predictions,
+            data.get_label(),
+            chosen,
+            temperature=temperature,
+            sample_weight=_weight_or_none(data.get_weight()),
+            **options,
+        )
+
+    return objective
+
+
+def _checked_metric(caller: str, metric: AnyMetric, temperature: float) -> Metric:
+    """Find a misspelt name before the first round, inside which libraries hide where an error came from."""
+    _checks.temperature(caller, temperature)
+    prepare_metric(caller, metric, "skip")
+    return as_metric(metric)
+
+
+def _weight_or_none(weight: Any) -> Any:
+    """XGBoost has an empty array where LightGBM has None."""
+    return None if weight is None or np.size(weight) == 0 else np.asarray(weight)
