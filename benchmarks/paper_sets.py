@@ -30,6 +30,7 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from sklearn.model_selection import train_test_split
 
 import eastward as ew
+from eastward import datasets
 
 RESULTS = Path(__file__).parents[1] / "results" / "paper_sets"
 CELLS = RESULTS / "cells.jsonl"
@@ -47,62 +48,15 @@ NAMES = {
     "auto, not aligned": '`recipe="auto", aligned=False`',
 }
 SCORES = {"f1": f1_score, "accuracy": accuracy_score, "mcc": matthews_corrcoef}
-ADULT_NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
-ADULT_COLUMNS = (
-    *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation"),
-    *("relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week"),
-    *("native_country", "income"),
-)
-
 Table = tuple[pd.DataFrame, "pd.Series[int]"]
 
 
-def mammography(folder: Path) -> Table:
-    table = pd.read_parquet(folder / "mammography" / "mammography.parquet")
-    return table.drop(columns="class"), table["class"].astype(int)
+def loaded(name: str, **options: Any) -> Callable[[Path], Table]:
+    def load(folder: Path) -> Table:
+        table = datasets.load(name, folder, **options)
+        return pd.DataFrame(table.features, columns=list(table.columns)), pd.Series(table.targets)
 
-
-def credit_card(folder: Path) -> Table:
-    table = pd.read_parquet(folder / "creditcard" / "creditcard.parquet")
-    return table.drop(columns="Class"), table["Class"].astype(int)
-
-
-def adult(folder: Path) -> Table:
-    parts = [
-        pd.read_csv(
-            folder / "adult" / name,
-            names=list(ADULT_COLUMNS),
-            skipinitialspace=True,
-            comment="|",  # the first line of the test file
-        )
-        for name in ("adult.data.gz", "adult.test.gz")
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    return table.drop(columns="income"), table["income"].str.startswith(">50K").astype(int)
-
-
-def adult_numeric(folder: Path) -> Table:
-    X, y = adult(folder)
-    return X[list(ADULT_NUMBERS)], y
-
-
-def adult_all(folder: Path) -> Table:
-    X, y = adult(folder)
-    return pd.get_dummies(X, dtype=np.float32), y
-
-
-def cocktail_party(folder: Path) -> Table:
-    """Positions relative to the middle of the pair, angles as cosine and sine; positive: different groups."""
-    table = pd.read_parquet(folder / "cocktail_party" / "dyads.parquet")
-    people = ["dyad1", "dyad2", *(f"context{k}" for k in range(1, 5))]
-    columns = {}
-    for axis in ("x", "y"):
-        middle = (table[f"dyad1_{axis}"] + table[f"dyad2_{axis}"]) / 2
-        columns |= {f"{person}_{axis}": table[f"{person}_{axis}"] - middle for person in people}
-    for person in people:
-        angle = table[f"{person}_theta"]
-        columns |= {f"{person}_cos": np.cos(angle), f"{person}_sin": np.sin(angle)}
-    return pd.DataFrame(columns), (table["target"] == 0).astype(int)
+    return load
 
 
 @dataclass(frozen=True)
@@ -129,7 +83,7 @@ SETS = {
     "mammography": PaperSet(
         "Mammography",
         "mammography/mammography.parquet",
-        mammography,
+        loaded("mammography"),
         {"CE": (0.755, 0.990, 0.753), "F1*": (0.750, 0.989, 0.745)},
         "260 of 11 183 rows are positive, so a test set has 52: one of them is 0.01 of F1.",
         options=LONG,
@@ -137,7 +91,7 @@ SETS = {
     "cocktail_party": PaperSet(
         "CocktailParty, pairs split at random",
         "cocktail_party/dyads.parquet",
-        cocktail_party,
+        loaded("cocktail_party"),
         COCKTAIL_PAPER,
         "Positive: the two stand in different groups. The papers do not say how frames were split; here pairs of one "
         "frame fall on both sides, and neighbouring frames are nearly alike, which flatters every method.",
@@ -146,7 +100,7 @@ SETS = {
     "cocktail_party_by_time": PaperSet(
         "CocktailParty, a fifth of the time held out",
         "cocktail_party/dyads.parquet",
-        cocktail_party,
+        loaded("cocktail_party"),
         COCKTAIL_PAPER,
         "The same pairs, but test frames are one stretch of time (split k: the k-th fifth), which a model has to "
         "foresee.",
@@ -156,7 +110,7 @@ SETS = {
     "adult_numeric": PaperSet(
         "Adult, its six numeric features",
         "adult/adult.data.gz",
-        adult_numeric,
+        loaded("adult"),
         ADULT_PAPER,
         "The papers' F1 of 0.15 to 0.36 suggests that they used these alone.",
         options=LONG | SMALL,
@@ -164,7 +118,7 @@ SETS = {
     "adult_all": PaperSet(
         "Adult, all features (categories one-hot)",
         "adult/adult.data.gz",
-        adult_all,
+        loaded("adult", features="all"),
         ADULT_PAPER,
         "Both official files joined; a missing value is a category of its own.",
         options=LONG | SMALL,
@@ -172,7 +126,7 @@ SETS = {
     "credit_card": PaperSet(
         "Credit-card fraud (the papers' Kaggle)",
         "creditcard/creditcard.parquet",
-        credit_card,
+        loaded("credit_card"),
         {"CE": (0.855, 1.000, 0.856), "F1*": (0.824, 0.999, 0.824)},
         "492 of 284 807 rows are positive. One network under every recipe, because there are more than 50 000 rows.",
         splits=3,
