@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from eastward.losses import metric_loss
 from eastward.metrics import Metric
+from eastward.protocols import Reduce
 
-__all__ = ["IGNORED", "CrossEntropyObjective", "MetricObjective"]
+__all__ = ["IGNORED", "CrossEntropyObjective", "MetricObjective", "member_means"]
 
 IGNORED = -100
 
@@ -31,8 +32,8 @@ class CrossEntropyObjective:
     tensor([1.0986, 1.0986])
     """
 
-    def __init__(self, *, multilabel: bool = False) -> None:
-        self.multilabel = multilabel
+    def __init__(self, *, multilabel: bool = False, reduce: Reduce | None = None) -> None:
+        self.multilabel, self.reduce = multilabel, reduce
         self.temperature: float | None = None
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
@@ -54,7 +55,42 @@ class CrossEntropyObjective:
             ).view(members, size)
             known = targets != IGNORED
         mass = known.to(each.dtype) if weights is None else weights * known
-        return (each * mass).sum(1) / mass.sum(1).clamp_min(torch.finfo(each.dtype).tiny)
+        return member_means(each, mass, self.reduce)
+
+    def with_gradient(
+        self, logits: Tensor, targets: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Losses ``(K,)`` and their gradient, softmax minus the truth, without autograd; None for labels.
+
+        Every target has to be a class: nothing is ignored here.
+        """
+        if self.multilabel:
+            return None
+        logarithms = functional.log_softmax(logits, dim=-1)
+        true = targets.unsqueeze(-1)
+        mass = _shares(targets, weights)
+        losses = (logarithms.gather(-1, true).squeeze(-1) * -mass).sum(1)
+        slope = logarithms.exp_().scatter_add_(-1, true, _minus_one(true))
+        return losses, slope.mul_(mass.unsqueeze(-1) if weights is not None else mass)
+
+
+def _shares(targets: Tensor, weights: Tensor | None) -> Tensor:
+    """Each row's part in a weighted mean; one number where all rows count the same."""
+    if weights is None:
+        return torch.tensor(1 / targets.shape[1])
+    return weights / weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+
+
+def _minus_one(indices: Tensor) -> Tensor:
+    return torch.tensor(-1.0).expand(indices.shape)
+
+
+def member_means(each: Tensor, mass: Tensor, reduce: Reduce | None) -> Tensor:
+    """Weighted means ``(K,)`` of ``(K, B)`` values, over the rows of all processes together."""
+    total, weight = (each * mass).sum(1), mass.sum(1)
+    if reduce is not None:
+        total, weight = reduce(torch.stack([total, weight])).unbind()
+    return total / weight.clamp_min(torch.finfo(each.dtype).tiny)
 
 
 class MetricObjective:
@@ -72,6 +108,8 @@ class MetricObjective:
         As in :func:`~eastward.metric_loss`.
     multilabel : bool, default=False
         Independent labels.
+    reduce : callable, optional
+        Differentiable sum over processes.
 
     Attributes
     ----------
@@ -89,13 +127,15 @@ class MetricObjective:
         threshold: Any = "top2",
         step: Any = "linear",
         multilabel: bool = False,
+        reduce: Reduce | None = None,
     ) -> None:
-        self.metric, self.prior = metric, prior
+        self.metric, self.prior, self.reduce = metric, prior, reduce
         self.options = {"threshold": threshold, "step": step, "multilabel": multilabel}
         self.temperature: float = 0.2
         self.blend = 0.0
-        self._vectorised = True
-        self._cross_entropy = CrossEntropyObjective(multilabel=multilabel)
+        # What travels between processes cannot be vectorised.
+        self._vectorised = reduce is None
+        self._cross_entropy = CrossEntropyObjective(multilabel=multilabel, reduce=reduce)
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
         """Losses ``(K,)``."""
@@ -130,6 +170,7 @@ class MetricObjective:
             prior=self.prior,
             sample_weight=weights,
             ignore_index=IGNORED,
+            reduce=self.reduce,
             check_inputs=False,
             **self.options,
         )
