@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from eastward import annealing, metrics
+from eastward import annealing, baselines, metrics
 from eastward._version import __version__ as __version__
 from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
 from eastward.losses import (
@@ -35,6 +35,7 @@ __all__ = [
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "baselines",
     "compare",
     "exact_backward",
     "hard_step",

@@ -22,6 +22,7 @@ PUBLIC_NAMES = {
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
+    "baselines",
     "compare",
     "exact_backward",
     "hard_step",

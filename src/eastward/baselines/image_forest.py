@@ -1,0 +1,102 @@
+"""Classical classifiers on images: principal components first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from eastward import _checks
+
+__all__ = ["image_forest", "on_principal_components"]
+
+
+def on_principal_components(
+    estimator: Any, *, variance: float = 0.8, random_state: int | None = None
+) -> Pipeline:
+    """A classifier on the principal components that explain a share of the variance of images.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Anything with fit and predict.
+    variance : float, default=0.8
+        Share of the variance, strictly between 0 and 1; the papers take 80 per cent.
+    random_state : int, optional
+        Of the decomposition.
+
+    Returns
+    -------
+    Pipeline
+        Takes images ``(N, ...)``, of any shape and integer or floating type.
+
+    References
+    ----------
+    EAST, caption of Table 2.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> [name for name, _ in on_principal_components(DummyClassifier()).steps]
+    ['functiontransformer', 'pca', 'dummyclassifier']
+    """
+    share = _checks.in_unit_interval("on_principal_components", "variance", variance)
+    # The covariance of the pixels: much quicker than a decomposition of all images, and exact enough for a share.
+    components = PCA(share, svd_solver="covariance_eigh", random_state=random_state)
+    return make_pipeline(FunctionTransformer(flattened), components, estimator)
+
+
+def flattened(images: Any) -> np.ndarray[Any, Any]:
+    """Images ``(N, ...)`` as rows of float32 numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> flattened(np.zeros((5, 3, 8, 8), dtype=np.uint8)).shape
+    (5, 192)
+    """
+    rows = np.asarray(images)
+    return rows.reshape(len(rows), -1).astype(np.float32)
+
+
+def image_forest(
+    *,
+    variance: float = 0.8,
+    n_estimators: int = 100,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+) -> Pipeline:
+    """A random forest on the principal components of images.
+
+    Parameters
+    ----------
+    variance : float, default=0.8
+        As in :func:`on_principal_components`.
+    n_estimators : int, default=100
+        Trees.
+    n_jobs : int, optional
+        Processes that grow trees.
+    random_state : int, optional
+        Of the forest and of the decomposition.
+
+    Returns
+    -------
+    Pipeline
+        Unfitted.
+
+    References
+    ----------
+    EAST, Table 2.
+
+    Examples
+    --------
+    >>> image_forest(n_estimators=10).steps[-1][0]
+    'randomforestclassifier'
+    """
+    count = _checks.whole_number("image_forest", "n_estimators", n_estimators, at_least=1)
+    forest = RandomForestClassifier(count, n_jobs=n_jobs, random_state=random_state)
+    return on_principal_components(forest, variance=variance, random_state=random_state)

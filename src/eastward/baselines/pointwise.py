@@ -1,0 +1,208 @@
+"""Losses that are a mean over samples: balanced cross-entropy, focal loss, mean absolute error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.baselines._inputs import (
+    Samples,
+    balanced,
+    class_weight_vector,
+    samples_of,
+    weighted_mean,
+)
+from eastward.baselines.class_balance import class_weights
+from eastward.losses._batches import result_dtype
+from eastward.protocols import Logits, Scalar, Targets
+
+__all__ = ["BalancedCrossEntropyLoss", "FocalLoss", "MAELoss", "focal_terms"]
+
+
+class _PointwiseLoss(nn.Module):
+    """Mean over samples of ``class weight * term``; shapes and checks as in :class:`~eastward.EASTLoss`."""
+
+    class_weight: Tensor | None
+
+    def __init__(
+        self, *, class_weight: object, ignore_index: int | None, check_inputs: bool
+    ) -> None:
+        super().__init__()
+        caller = type(self).__name__
+        self.ignore_index = _checks.ignore_index(caller, ignore_index)
+        self.check_inputs = bool(check_inputs)
+        self.register_buffer("class_weight", class_weight_vector(caller, class_weight))
+
+    def forward(
+        self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
+    ) -> Scalar:
+        """Loss of one batch; shapes as in :func:`~eastward.metric_loss`, without multilabel problems."""
+        caller = type(self).__name__
+        samples = samples_of(
+            caller,
+            logits,
+            targets,
+            sample_weight,
+            ignore_index=self.ignore_index,
+            check_inputs=self.check_inputs,
+        )
+        terms = self.terms(samples) * balanced(caller, samples, self.class_weight)
+        return weighted_mean(terms, samples.weight).to(result_dtype(logits))
+
+    def terms(self, samples: Samples) -> Tensor:
+        """The loss of each sample, ``(M,)``."""
+        raise NotImplementedError
+
+
+class BalancedCrossEntropyLoss(_PointwiseLoss):
+    r"""Cross-entropy in which every class weighs according to its rarity.
+
+    .. math:: \ell = -\frac1n \sum_i w_{y_i} \log p_{i, y_i}
+
+    Parameters
+    ----------
+    class_counts : sequence of float
+        Training samples of each class.
+    scheme, effective_beta
+        The rule for the weights; see :func:`class_weights`.
+    ignore_index : int or None, default=-100
+        Targets with this value do not exist.
+    check_inputs : bool, default=True
+        Look at the values too (NaN, labels out of range).
+
+    Notes
+    -----
+    Divided by the number of samples, as published, not by the sum of their weights, as
+    :class:`torch.nn.CrossEntropyLoss` does: in batches of different composition only the former is an unbiased
+    estimate of the balanced risk.
+
+    References
+    ----------
+    Cui et al., *Class-balanced loss based on effective number of samples*, CVPR 2019; Lee et al., equation 15.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = BalancedCrossEntropyLoss([90, 10])
+    >>> loss(torch.zeros(10), (torch.arange(10) == 0).float())
+    tensor(1.3863)
+    """
+
+    def __init__(
+        self,
+        class_counts: Sequence[float] | Tensor,
+        *,
+        scheme: str = "inverse_frequency",
+        effective_beta: float = 0.999,
+        ignore_index: int | None = -100,
+        check_inputs: bool = True,
+    ) -> None:
+        weights = class_weights(class_counts, scheme=scheme, effective_beta=effective_beta)
+        super().__init__(class_weight=weights, ignore_index=ignore_index, check_inputs=check_inputs)
+
+    def terms(self, samples: Samples) -> Tensor:
+        """The cross-entropy of each sample."""
+        return -samples.log_true()
+
+
+class FocalLoss(_PointwiseLoss):
+    r"""Cross-entropy that looks away from samples that are right already.
+
+    .. math:: \ell = -\frac1n \sum_i w_{y_i} (1 - p_{i, y_i})^\gamma \log p_{i, y_i}
+
+    Parameters
+    ----------
+    gamma : float, default=2.0
+        At least 0; 0 is cross-entropy.
+    class_weight : sequence of float, optional
+        One number per class, the paper's alpha; see :func:`class_weights`.
+    ignore_index, check_inputs
+        As in :class:`BalancedCrossEntropyLoss`.
+
+    References
+    ----------
+    Lin et al., *Focal loss for dense object detection*, ICCV 2017.
+
+    Examples
+    --------
+    >>> import torch
+    >>> FocalLoss()(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
+    tensor(0.1733)
+    """
+
+    def __init__(
+        self,
+        gamma: float = 2.0,
+        *,
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+        check_inputs: bool = True,
+    ) -> None:
+        super().__init__(
+            class_weight=class_weight, ignore_index=ignore_index, check_inputs=check_inputs
+        )
+        self.gamma = _checks.real("FocalLoss", "gamma", gamma)
+        if self.gamma < 0:
+            _checks.fail("FocalLoss", "gamma", ">= 0", gamma, "0 is cross-entropy, 2 is usual.")
+
+    def terms(self, samples: Samples) -> Tensor:
+        """The focal term of each sample."""
+        return focal_terms(samples.log_true(), self.gamma)
+
+
+def focal_terms(log_probability: Tensor, gamma: float) -> Tensor:
+    """``-(1 - p)^gamma log p`` of the log-probability of the truth, any shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> focal_terms(torch.tensor([0.5]).log(), 2.0)
+    tensor([0.1733])
+    """
+    # 1 - p by expm1, which keeps its digits where p is close to one; the clamp keeps the gradient of a power
+    # finite at exactly zero.
+    miss = (-torch.expm1(log_probability)).clamp_min(torch.finfo(log_probability.dtype).tiny)
+    return -(miss**gamma) * log_probability
+
+
+class MAELoss(_PointwiseLoss):
+    r"""Mean absolute error between one-hot labels and probabilities.
+
+    .. math:: \ell = \frac1n \sum_i w_{y_i} \lVert e_{y_i} - p_i \rVert_1
+              = \frac2n \sum_i w_{y_i} (1 - p_{i, y_i})
+
+    Parameters
+    ----------
+    class_weight : sequence of float, optional
+        One number per class; see :func:`class_weights`.
+    ignore_index, check_inputs
+        As in :class:`BalancedCrossEntropyLoss`.
+
+    References
+    ----------
+    Lee et al., equations 14 and 18.
+
+    Examples
+    --------
+    >>> import torch
+    >>> MAELoss()(torch.zeros(4), torch.ones(4))
+    tensor(1.)
+    """
+
+    def __init__(
+        self,
+        *,
+        class_weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = -100,
+        check_inputs: bool = True,
+    ) -> None:
+        super().__init__(
+            class_weight=class_weight, ignore_index=ignore_index, check_inputs=check_inputs
+        )
+
+    def terms(self, samples: Samples) -> Tensor:
+        """Twice the probability that the truth lacks."""
+        return -2 * torch.expm1(samples.log_true())
