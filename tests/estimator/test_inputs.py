@@ -212,6 +212,23 @@ def test_validation_data_is_what_training_is_judged_by(table):
     assert model.report_["stages"][-1]["argmax"] == pytest.approx(expected)
 
 
+def test_the_scale_of_validation_data_is_not_looked_at(table):
+    X, y = table
+    model = quick().fit(X[:100], y[:100], validation_data=(1000 * X[100:], y[100:]))
+    np.testing.assert_allclose(model.scaler_.mean, X[:100].mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_class_weights_hold_for_validation_data_too(table):
+    X, y = table
+    held = {"validation_data": (X[100:], y[100:])}
+    model = quick(class_weight={2: 50.0}).fit(X[:100], y[:100], **held)
+    logits = model.members_(model.scaler_(torch.from_numpy(X[100:].astype(np.float32))))[0]
+    expected = reference.f1_score(
+        y[100:], logits.argmax(1), average="macro", sample_weight=np.where(y[100:] == 2, 50.0, 1.0)
+    )
+    assert model.report_["stages"][-1]["argmax"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_beta_for_each_class_by_name(table):
     X, y = table
     names = np.array(["ant", "bee", "cat"])[y]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
-from small_models import clusters, quick, same_model
+from small_models import clusters, same_model
+from small_models import quick as quick_folds
 from torch.utils.data import DataLoader, TensorDataset
 
 from eastward.training import Callback
+
+quick = partial(quick_folds, n_folds=1)  # rows of a loader are not dealt out
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +151,11 @@ def test_an_interrupted_fit_from_a_loader_is_usable(parts):
             "class_weight of EASTClassifier.* must be None with a DataLoader",
         ),
         ({"standardize": True}, {}, "standardize of EASTClassifier.* must be"),
+        (
+            {"n_folds": 3},
+            {},
+            "n_folds of EASTClassifier.* must be 'auto' or 1 with a DataLoader; got 3",
+        ),
     ],
 )
 def test_what_a_loader_cannot_have_is_refused(parts, changes, arguments, message):

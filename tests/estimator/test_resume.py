@@ -121,6 +121,17 @@ def test_a_checkpoint_of_other_options_of_the_metric_is_refused(tmp_path, table)
         changed.set_params(callbacks=[Callback()]).fit(*table)
 
 
+def test_a_checkpoint_of_another_function_of_the_same_name_is_refused(tmp_path, table):
+    def own(power):
+        if power == 1:
+            return lambda confusion: confusion.trace() / confusion.sum()
+        return lambda confusion: (confusion.trace() / confusion.sum()) ** 2
+
+    left_unfinished(tmp_path, table, metric=own(1))
+    with pytest.raises(ValueError, match=OTHER_RUN):
+        quick(own(2), checkpoint=tmp_path, callbacks=[Callback()]).fit(*table)
+
+
 def test_a_checkpoint_of_another_split_is_refused(tmp_path, table):
     left_unfinished(tmp_path, table, n_folds=1, validation_fraction=0.2)
     changed = quick(n_folds=1, validation_fraction=0.25, checkpoint=tmp_path)

@@ -174,6 +174,15 @@ def test_loading_leaves_the_random_state_alone(saved):
     assert torch.random.get_rng_state().equal(before)
 
 
+def test_a_history_with_nan_is_saved_without(table, tmp_path):
+    model = quick().fit(*table)
+    model.history_[0]["valid_loss"] = float("nan")
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.history_[0]["valid_loss"] is None
+    assert loaded.history_[1] == model.history_[1]
+
+
 def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         quick().save(tmp_path / "model")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
@@ -88,15 +87,10 @@ def num_folds(model: Any, count: int) -> int:
     return max(1, min(wanted, count // 2))
 
 
-def make_fabric(model: Any) -> Fabric:
-    """Device, precision and loggers, as Lightning Fabric has them."""
-    return Fabric(
-        accelerator=model.accelerator,
-        devices=model.devices,
-        strategy=model.strategy,
-        precision=model.precision,
-        loggers=model.loggers,
-    )
+def fabric_options(model: Any) -> dict[str, Any]:
+    """What Lightning Fabric has to know."""
+    names = ("accelerator", "devices", "strategy", "precision", "loggers")
+    return {name: getattr(model, name) for name in names}
 
 
 def new_members(model: Any, rows: Rows) -> StackedMLP | SoloMember:

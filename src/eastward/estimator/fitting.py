@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from torch import Tensor
 from eastward import _checks
 from eastward.estimator import construction, loaders, preparation
 from eastward.estimator.stage_report import stage_report
-from eastward.training import LoaderBatches, Rows, recipe_stages, train_members
+from eastward.training import LoaderBatches, Rows, recipe_stages
 from eastward.training.batches import take
 from eastward.training.checkpoint import fingerprint
+from eastward.training.launch import train_with_devices
 from eastward.training.runner import tune_decision
 
 
@@ -45,7 +47,7 @@ def fit_loader(
     model.n_features_in_ = None if isinstance(held.inputs, dict) else held.inputs.shape[1]
     _set_labels(model, labels)
     model.scaler_, model.n_folds_ = None, 1
-    source = LoaderBatches(loader, lambda batch: loaders.encoded(batch, labels))
+    source = LoaderBatches(loader, partial(loaders.encoded, labels=labels))
     generator = torch.Generator().manual_seed(seed)
     run_stages(model, loaders.rows_of(held, labels), seed, generator, source, count)
 
@@ -65,7 +67,9 @@ def _fit_rows(
 ) -> None:
     """Scale, deal rows out to members, and run the recipe."""
     generator = torch.Generator().manual_seed(seed)
-    model.scaler_ = fitted_scaler(model, features)
+    # Validation rows stand after the others; their scale is not for the network to know.
+    known = features if held is None else take(features, slice(0, int(held[0])))
+    model.scaler_ = fitted_scaler(model, known)
     inputs = construction.network_inputs(model, features)
     model.n_folds_ = 1 if held is not None else construction.num_folds(model, len(labels.codes))
     rows = preparation.fold_rows(
@@ -96,12 +100,12 @@ def run_stages(
     model.members_ = construction.new_members(model, rows)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
     identity = "" if checkpoint is None else _identity(model, rows, stages, seed)
-    result = train_members(
+    result = train_with_devices(
+        construction.fabric_options(model),
         model.members_,
         rows,
         stages,
         metric=model.metric_,
-        fabric=construction.make_fabric(model),
         generator=generator,
         checkpoint=checkpoint,
         identity=identity,
@@ -145,8 +149,19 @@ def _with_validation(
     held = torch.arange(len(codes)) + len(labels.codes)
     joined = preparation.Labels(torch.cat([labels.codes, codes]), labels.classes, labels.multilabel)
     if weights is not None:
-        weights = torch.cat([weights, torch.ones(len(codes))])
+        weights = torch.cat([weights, _validation_weights(model, labels, weights, codes)])
     return construction.concatenated(features, extra), joined, weights, held
+
+
+def _validation_weights(
+    model: Any, labels: preparation.Labels, weights: Tensor, codes: Tensor
+) -> Tensor:
+    """One for each row; under class weights as much as the training rows of its class have on average."""
+    if model.class_weight is None:
+        return torch.ones(len(codes))
+    size = len(labels.classes)
+    mass = torch.bincount(labels.codes, weights, minlength=size)
+    return (mass / torch.bincount(labels.codes, minlength=size))[codes].float()
 
 
 def _tunes_decision(model: Any) -> bool:
@@ -163,6 +178,7 @@ def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:
         seed,
         model.metric_.name,
         model.metric_.options,
+        _code_of(model.metric),
         model.dropout,
         model.precision,
         list(state),
@@ -170,6 +186,16 @@ def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:
     return fingerprint(
         settings, *inputs, rows.targets, *weights, *rows.train, *rows.valid, *state.values()
     )
+
+
+def _code_of(metric: Any) -> tuple[Any, ...]:
+    """What a user's own metric computes, as far as it can be told: two functions may share a name."""
+    code = getattr(metric, "__code__", None)
+    if code is None:
+        return ()
+    # Nested functions are left out: what they print holds an address, which another process does not share.
+    numbers = tuple(value for value in code.co_consts if isinstance(value, int | float | str))
+    return code.co_code, numbers, code.co_names
 
 
 def _check_recipe(model: Any, rows: Rows) -> None:

@@ -54,6 +54,9 @@ def check_parameters(model: Any) -> None:
     if model.standardize is True:
         advice = "Let the loader yield scaled inputs."
         _checks.fail(CALLER, "standardize", "'auto' or False with a DataLoader", True, advice)
+    if model.n_folds not in {"auto", 1}:
+        advice = "Rows of a loader cannot be dealt out to folds: leave n_folds at 'auto'."
+        _checks.fail(CALLER, "n_folds", "'auto' or 1 with a DataLoader", model.n_folds, advice)
 
 
 def validation_rows(validation: Any) -> Held:

@@ -7,6 +7,7 @@ and renamed, so that a half-written model never stands under the final one.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -98,9 +99,18 @@ def _description(model: Any) -> dict[str, Any]:
         "n_folds": model.n_folds_,
         "n_features_in": model.n_features_in_,
         "feature_names_in": _names(model),
-        "report": model.report_,
-        "history": model.history_,
+        "report": _finite(model.report_),
+        "history": _finite(model.history_),
     }
+
+
+def _finite(value: Any) -> Any:
+    """The same document with null where a number is NaN or infinite: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _names(model: Any) -> list[str] | None:
