@@ -24,6 +24,7 @@ from eastward.steps import hard_step, heaviside, sigmoid_step
 if TYPE_CHECKING:
     from eastward.comparison import Comparison, compare
     from eastward.decision_estimator import TunedDecisionClassifierCV
+    from eastward.ensemble_estimator import EASTEnsembleClassifier
     from eastward.estimator import EASTClassifier
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Comparison",
     "Counts",
     "EASTClassifier",
+    "EASTEnsembleClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",
@@ -53,6 +55,7 @@ __all__ = [
 _LAZY = {
     "Comparison": ("eastward.comparison", "tabular"),
     "EASTClassifier": ("eastward.estimator", "tabular"),
+    "EASTEnsembleClassifier": ("eastward.ensemble_estimator", "tabular,boost"),
     "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
     "compare": ("eastward.comparison", "tabular"),
 }

@@ -19,6 +19,7 @@ PUBLIC_NAMES = {
     "Comparison",
     "Counts",
     "EASTClassifier",
+    "EASTEnsembleClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
     "annealing",

@@ -1,0 +1,191 @@
+"""What is compared: each method turns fitted components of a split into predictions of its test rows.
+
+A network alone is judged by the mean over the first three of the five that were cross-fitted (each saw four fifths of
+the rows and was stopped, and tuned, by the fifth): less noise for the same training. "tuned" means offsets per class,
+found for the metric on held-out predictions and averaged over bootstraps.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks.quality.components import Array, Component
+from benchmarks.quality.data import Split
+from lightgbm import LGBMClassifier
+from sklearn.model_selection import TunedThresholdClassifierCV
+
+from eastward import metrics
+from eastward.confusion import hard_confusion
+from eastward.decisions import bagged_offsets
+from eastward.metrics import Metric
+
+NETWORKS_JUDGED = 3
+Components = Mapping[str, Component]
+Predictions = list[Array]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A split, and the metric that methods are tuned for and judged by."""
+
+    split: Split
+    metric: Metric
+
+    def offsets(self, held_out: Array, rows: Array | None = None) -> Array:
+        """Bagged offsets for rows with a held-out prediction; fewer bags for many classes, the same for all."""
+        known = np.isfinite(held_out).all(axis=1) if rows is None else rows
+        num_classes = self.split.num_classes
+        bags = 15 if num_classes <= 4 else 8 if num_classes <= 10 else 4
+        codes = self.split.train_codes[known]
+        return bagged_offsets(held_out[known], codes, self.metric, n_bags=bags).numpy()
+
+    def merit(self, predicted: Array, codes: Array) -> float:
+        """The metric of predictions; higher is better."""
+        table = hard_confusion(
+            torch.from_numpy(predicted),
+            torch.from_numpy(codes),
+            num_classes=self.split.num_classes,
+        )
+        value = float(self.metric(table))
+        return value if self.metric.higher_is_better else -value
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name, the components it needs, and how they become predictions."""
+
+    name: str
+    needs: tuple[str, ...]
+    predict: Callable[[Components, Problem], Predictions]
+    binary: bool = False
+
+
+def metric_named(kind: str, codes: Array, num_classes: int) -> Metric:
+    """The metric of a kind for so many classes: "f1" is that of the rare class, or the macro average."""
+    if kind == "f1":
+        return metrics.get("f1" if num_classes == 2 else "f1_macro")
+    if kind == "cost":
+        # A miss of the rarest class costs five, any other mistake one.
+        cost = 1 - np.eye(num_classes)
+        cost[np.bincount(codes, minlength=num_classes).argmin()] *= 5
+        return metrics.get("expected_cost", cost=cost.tolist())
+    return metrics.get(kind)
+
+
+def average(parts: Sequence[Array]) -> Array:
+    """Logarithm of the mean probability."""
+    return np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
+
+
+def plain(found: Components, problem: Problem, *, name: str) -> Predictions:  # noqa: ARG001
+    return [found[name].test_mean.argmax(1)]
+
+
+def tuned(found: Components, problem: Problem, *, name: str) -> Predictions:
+    offsets = problem.offsets(found[name].held_out)
+    return [(found[name].test_mean + offsets).argmax(1)]
+
+
+def alone(found: Components, problem: Problem, *, name: str) -> Predictions:  # noqa: ARG001
+    return [table.argmax(1) for table in found[name].test[:NETWORKS_JUDGED]]
+
+
+def alone_tuned(found: Components, problem: Problem, *, name: str) -> Predictions:
+    part = found[name]
+    return [
+        (table + problem.offsets(part.held_out, part.folds == k)).argmax(1)
+        for k, table in enumerate(part.test[:NETWORKS_JUDGED])
+    ]
+
+
+def blended(found: Components, problem: Problem, *, names: Sequence[str]) -> Predictions:
+    offsets = problem.offsets(average([found[name].held_out for name in names]))
+    return [(average([found[name].test_mean for name in names]) + offsets).argmax(1)]
+
+
+def best_tuned(found: Components, problem: Problem, *, names: Sequence[str]) -> Predictions:
+    """The component whose tuned decision is best on held-out rows, chosen without the test rows."""
+    merits, codes = {}, problem.split.train_codes
+    for name in names:
+        held = found[name].held_out
+        known = np.isfinite(held).all(axis=1)
+        shifted = held[known] + problem.offsets(held)
+        merits[name] = problem.merit(shifted.argmax(1), codes[known])
+    return tuned(found, problem, name=max(merits, key=merits.__getitem__))
+
+
+def tuned_threshold(found: Components, problem: Problem) -> Predictions:  # noqa: ARG001
+    """Scikit-learn's own threshold tuning, around LightGBM."""
+    split = problem.split
+    base = LGBMClassifier(
+        n_estimators=100, learning_rate=0.05, num_leaves=15, min_child_samples=10, verbosity=-1,
+        n_jobs=1, random_state=0,
+    )  # fmt: skip
+    model = TunedThresholdClassifierCV(base, scoring=_score_by(problem.metric), cv=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predicted = model.fit(split.train, split.train_codes).predict(split.test)
+    return [np.asarray(predicted)]
+
+
+def _score_by(metric: Metric) -> Callable[..., float]:
+    def scorer(estimator: Any, X: Any, y: Any) -> float:
+        table = hard_confusion(
+            torch.from_numpy(estimator.predict(X)), torch.from_numpy(np.asarray(y)), num_classes=2
+        )
+        value = float(metric(table))
+        return value if metric.higher_is_better else -value
+
+    return scorer
+
+
+def _both(name: str, label: str) -> list[Method]:
+    return [
+        Method(label, (name,), partial(plain, name=name)),
+        Method(f"{label} + tuned", (name,), partial(tuned, name=name)),
+    ]
+
+
+def _network(name: str, label: str) -> list[Method]:
+    """A network alone and five of them, each as it is and with the tuned decision."""
+    return [
+        Method(label, (name,), partial(alone, name=name)),
+        Method(f"{label} + tuned", (name,), partial(alone_tuned, name=name)),
+        Method(f"{label} x5", (name,), partial(plain, name=name)),
+        Method(f"{label} x5 + tuned", (name,), partial(tuned, name=name)),
+    ]
+
+
+def _blend(*names: str) -> Method:
+    return Method(f"blend {'+'.join(names)}", names, partial(blended, names=names))
+
+
+TREES = ("rf", "et", "lgb", "xgb")
+KEY = [
+    *_network("ce", "cross-entropy"),
+    *_network("balanced", "balanced"),
+    *_network("aligned", "EASTClassifier"),
+    Method("EAST paper", ("paper",), partial(plain, name="paper")),
+    *_both("rf", "random forest"),
+    *_both("et", "extra trees"),
+    *_both("lgb", "LightGBM"),
+    *_both("xgb", "XGBoost"),
+    Method("best tree + tuned", TREES, partial(best_tuned, names=TREES)),
+]
+FURTHER = [
+    *_network("adjusted", "logit-adjusted"),
+    *_network("focal", "focal"),
+    Method("soft F1", ("soft_f1",), partial(plain, name="soft_f1")),
+    Method("BtG", ("btg",), partial(plain, name="btg"), binary=True),
+    *_both("rf_balanced", "balanced random forest weights"),
+    *_both("lgb_balanced", "balanced LightGBM"),
+    *_both("xgb_balanced", "balanced XGBoost"),
+    Method("imbalanced-learn forest", ("brf",), partial(plain, name="brf")),
+    Method("TunedThresholdClassifierCV", (), tuned_threshold, binary=True),
+]
