@@ -22,6 +22,7 @@ from eastward.memberships import soft_memberships
 from eastward.steps import hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
+    from eastward.boosting import EASTBoostingClassifier
     from eastward.comparison import Comparison, compare
     from eastward.decision_estimator import TunedDecisionClassifierCV
     from eastward.ensemble_estimator import EASTEnsembleClassifier
@@ -32,6 +33,7 @@ __all__ = [
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
+    "EASTBoostingClassifier",
     "EASTClassifier",
     "EASTEnsembleClassifier",
     "EASTLoss",
@@ -54,6 +56,7 @@ __all__ = [
 # Loaded when first used, with the extra that brings what they need.
 _LAZY = {
     "Comparison": ("eastward.comparison", "tabular"),
+    "EASTBoostingClassifier": ("eastward.boosting", "boost"),
     "EASTClassifier": ("eastward.estimator", "tabular"),
     "EASTEnsembleClassifier": ("eastward.ensemble_estimator", "tabular,boost"),
     "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),

@@ -18,6 +18,7 @@ PUBLIC_NAMES = {
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
+    "EASTBoostingClassifier",
     "EASTClassifier",
     "EASTEnsembleClassifier",
     "EASTLoss",

@@ -1,5 +1,6 @@
 """Boosted trees that grow towards a metric: objectives for LightGBM and XGBoost, and a classifier."""
 
+from eastward.boosting.classifier import EASTBoostingClassifier
 from eastward.boosting.gradients import metric_gradients
 from eastward.boosting.objectives import (
     lightgbm_metric,
@@ -13,6 +14,7 @@ from eastward.boosting.objectives import (
 )
 
 __all__ = [
+    "EASTBoostingClassifier",
     "lightgbm_metric",
     "lightgbm_objective",
     "metric_gradients",

@@ -1,0 +1,210 @@
+"""LightGBM and XGBoost behind one small interface: train, raw scores, text.
+
+Features arrive as numbers (categories as codes, NaN for missing values), labels as class indices. Two classes have one
+score per row, C classes have C.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward import _checks
+
+__all__ = ["BACKENDS", "Backend", "Task", "make_backend"]
+
+Array: TypeAlias = NDArray[Any]
+Objective: TypeAlias = Callable[[Array, Any], tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What both libraries have to know about the problem."""
+
+    num_classes: int
+    categorical: tuple[int, ...]
+    learning_rate: float
+    seed: int
+    n_jobs: int | None
+    params: Mapping[str, Any]
+
+    @property
+    def threads(self) -> int:
+        """As scikit-learn counts: None means one, -1 all."""
+        return 1 if self.n_jobs is None else max(self.n_jobs, 0)
+
+
+class Backend(Protocol):
+    """One library."""
+
+    file_name: str
+
+    def train(
+        self,
+        features: Array,
+        codes: Array,
+        weight: Array | None,
+        rounds: int,
+        *,
+        start: Array | None = None,
+        objective: Objective | None = None,
+    ) -> Any:
+        """A booster: cross-entropy, or ``objective`` with scores that start at ``start``."""
+
+    def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
+        """Scores ``(N,)`` or ``(N, C)`` of the first ``rounds`` rounds, without the start."""
+
+    def to_text(self, booster: Any) -> str:
+        """All of the booster."""
+
+    def from_text(self, text: str) -> Any:
+        """The booster that gave this text."""
+
+
+class LightGBM:
+    """LightGBM's native interface."""
+
+    file_name = "lightgbm-{}.txt"
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.library = _library("lightgbm")
+
+    def train(
+        self,
+        features: Array,
+        codes: Array,
+        weight: Array | None,
+        rounds: int,
+        *,
+        start: Array | None = None,
+        objective: Objective | None = None,
+    ) -> Any:
+        """See :class:`Backend`."""
+        task = self.task
+        multiclass = task.num_classes > 2
+        params = {
+            "objective": objective or ("multiclass" if multiclass else "binary"),
+            "learning_rate": task.learning_rate,
+            "seed": task.seed,
+            "num_threads": task.threads,
+            "deterministic": True,
+            "verbosity": -1,
+            **({"num_class": task.num_classes} if multiclass else {}),
+            **task.params,
+        }
+        data = self.library.Dataset(
+            features,
+            codes,
+            weight=weight,
+            init_score=start,
+            categorical_feature=list(task.categorical),
+            # With few rows no split is possible, and data without any feature left are refused.
+            params={"verbosity": -1, "feature_pre_filter": False},
+        )
+        return self.library.train(params, data, rounds)
+
+    def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
+        """See :class:`Backend`."""
+        count = -1 if rounds is None else rounds
+        scores = booster.predict(
+            features, raw_score=True, num_iteration=count, num_threads=self.task.threads
+        )
+        return np.asarray(scores, dtype=np.float64)
+
+    def to_text(self, booster: Any) -> str:
+        """See :class:`Backend`."""
+        return str(booster.model_to_string(num_iteration=-1))
+
+    def from_text(self, text: str) -> Any:
+        """See :class:`Backend`."""
+        return self.library.Booster(model_str=text)
+
+
+class XGBoost:
+    """XGBoost's native interface."""
+
+    file_name = "xgboost-{}.json"
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.library = _library("xgboost")
+
+    def train(
+        self,
+        features: Array,
+        codes: Array,
+        weight: Array | None,
+        rounds: int,
+        *,
+        start: Array | None = None,
+        objective: Objective | None = None,
+    ) -> Any:
+        """See :class:`Backend`."""
+        task = self.task
+        multiclass = task.num_classes > 2
+        params = {
+            "objective": "multi:softprob" if multiclass else "binary:logistic",
+            "learning_rate": task.learning_rate,
+            "seed": task.seed,
+            "nthread": task.threads,
+            "verbosity": 0,
+            **({"num_class": task.num_classes} if multiclass else {}),
+            # In the middle: what trees of our own objective add is then all that they score.
+            **({} if objective is None else {"base_score": 0.5}),
+            **task.params,
+        }
+        data = self._matrix(features, label=codes, weight=weight, base_margin=start)
+        return self.library.train(params, data, rounds, obj=objective)
+
+    def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
+        """See :class:`Backend`."""
+        span = (0, 0) if rounds is None else (0, rounds)
+        scores = booster.predict(self._matrix(features), output_margin=True, iteration_range=span)
+        return np.asarray(scores, dtype=np.float64)
+
+    def to_text(self, booster: Any) -> str:
+        """See :class:`Backend`."""
+        return bytes(booster.save_raw("json")).decode("utf-8")
+
+    def from_text(self, text: str) -> Any:
+        """See :class:`Backend`."""
+        booster = self.library.Booster({"nthread": self.task.threads, "verbosity": 0})
+        booster.load_model(bytearray(text, "utf-8"))
+        return booster
+
+    def _matrix(self, features: Array, **more: Any) -> Any:
+        kinds = ["q"] * features.shape[1]
+        for column in self.task.categorical:
+            kinds[column] = "c"
+        return self.library.DMatrix(
+            features,
+            feature_types=kinds,
+            enable_categorical=True,
+            nthread=self.task.threads,
+            **more,
+        )
+
+
+BACKENDS: Mapping[str, type[LightGBM | XGBoost]] = {"lightgbm": LightGBM, "xgboost": XGBoost}
+
+
+def make_backend(name: Any, task: Task) -> Backend:
+    """The library called ``name``."""
+    _checks.one_of("EASTBoostingClassifier", "backend", name, tuple(BACKENDS))
+    return BACKENDS[name](task)
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        message = (
+            f"backend {name!r} needs {error.name}: install it with  pip install 'eastward[boost]'"
+        )
+        raise ModuleNotFoundError(message, name=error.name) from error
