@@ -21,7 +21,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted(table):
-    return quick(n_folds=3, max_epochs=10).fit(*table)
+    return quick(n_folds=3, max_epochs=10, tune_decision=True).fit(*table)
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,20 @@ def test_the_report_speaks_in_sentences_with_its_own_numbers(fitted):
         for stage in (first, second)
     ]
     gain = f"aligned changed the tuned score by {second['tuned'] - first['tuned']:+.4f}"
-    assert fitted.report_["sentences"] == [*expected, gain]
+    decision = "decision: tuned offsets, found on all held-out rows in many bootstrap samples"
+    assert fitted.report_["sentences"] == [*expected, gain, decision]
     assert fitted.report_["notes"] == []
     assert fitted.report_["interrupted"] is False
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_offsets_are_kept_only_where_held_out_rows_favour_them(seed):
+    X, y = clusters(counts=(40, 25, 15), spread=1.2, seed=seed)
+    model = quick(random_state=seed, max_epochs=3).fit(X, y)
+    last = model.report_["stages"][-1]
+    assert model.offsets_.any() == (last["tuned"] > last["argmax"])
+    sentence = model.report_["sentences"][-1]
+    assert ("tuned offsets, found" in sentence) == model.offsets_.any()
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])

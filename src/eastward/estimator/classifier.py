@@ -65,7 +65,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     aligned : bool, default=True
         Whether ``recipe="auto"`` has its metric stage.
     tune_decision : bool or "auto", default="auto"
-        Whether offsets per class are tuned on held-out predictions at the end; "auto" under ``recipe="auto"``.
+        Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, and
+        only if offsets tuned without a fold's rows beat arg max on them.
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.
     validation_fraction : float, default=0.2

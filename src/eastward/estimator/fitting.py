@@ -116,11 +116,12 @@ def run_stages(
     )
     model.history_ = result.history
     model.members_.eval().requires_grad_(requires_grad=False)
+    model.report_ = stage_report(result, rows, model.metric_)
     model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
     if _tunes_decision(model):
         last = list(result.held_out.values())[-1]
         model.offsets_ = tune_decision(last, rows, model.metric_, random_state=seed).numpy()
-    model.report_ = stage_report(result, rows, model.metric_)
+    model.report_["sentences"].append(_decision_sentence(model))
     model.n_iter_ = len(model.history_)
 
 
@@ -165,7 +166,24 @@ def _validation_weights(
 
 
 def _tunes_decision(model: Any) -> bool:
-    return model.recipe == "auto" if model.tune_decision == "auto" else bool(model.tune_decision)
+    """Whether offsets are added: "auto" asks the rows held out, and stays at arg max unless they are in favour."""
+    if model.tune_decision != "auto":
+        return bool(model.tune_decision)
+    return model.recipe == "auto" and _offsets_help(model)
+
+
+def _offsets_help(model: Any) -> bool:
+    last = model.report_["stages"][-1]
+    gain = float(last["tuned"] - last["argmax"])
+    return gain > 0 if model.metric_.higher_is_better else gain < 0
+
+
+def _decision_sentence(model: Any) -> str:
+    if model.offsets_.any():
+        return "decision: tuned offsets, found on all held-out rows in many bootstrap samples"
+    if model.tune_decision == "auto" and model.recipe == "auto" and not _offsets_help(model):
+        return "decision: arg max, because tuned offsets brought nothing on rows held out"
+    return "decision: arg max"
 
 
 def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:
