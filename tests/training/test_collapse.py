@@ -8,6 +8,7 @@ import pytest
 import torch
 from small_runs import cpu, same_state, small_members, small_rows, small_run, small_stage
 
+from eastward.confusion import hard_confusion, multilabel_counts
 from eastward.metrics import get
 from eastward.training import Callback, Stage, run_stage, train_members
 from eastward.training.callbacks import Anneal
@@ -59,13 +60,14 @@ def history_of(run, name):
 
 
 def test_classes_that_occur_and_are_never_predicted_are_found():
-    logits = torch.tensor([[2.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
-    targets = torch.tensor([0, 2])
-    assert unpredicted(logits, targets, 3, multilabel=False).tolist() == [False, False, True]
-    targets = torch.tensor([0, -100])
-    assert not unpredicted(logits, targets, 3, multilabel=False).any()
+    scores = torch.tensor([[2.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
+    table = hard_confusion(scores.argmax(1), torch.tensor([0, 2]), num_classes=3)
+    assert unpredicted(table).tolist() == [False, False, True]
+    table = hard_confusion(scores.argmax(1), torch.tensor([0, -100]), num_classes=3)
+    assert not unpredicted(table).any()
     labels = torch.tensor([[1, 0, 1], [0, 0, 1]])
-    assert unpredicted(logits - 1, labels, 3, multilabel=True).tolist() == [False, False, True]
+    counts = multilabel_counts((scores - 1 > 0).double(), labels)
+    assert unpredicted(counts).tolist() == [False, False, True]
 
 
 def test_a_healthy_stage_is_left_alone():

@@ -46,8 +46,8 @@ def test_members_trained_together_are_members_trained_alone(objective):
     orders = []
     plain = run.source.epoch
 
-    def recorded(generator):
-        epoch = list(plain(generator))
+    def recorded(generator, start):
+        epoch = list(plain(generator, start))
         orders.append(epoch)
         return iter(epoch)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data.distributed import DistributedSampler
 
 __all__ = [
     "LoaderBatches",
@@ -113,11 +115,11 @@ class ShuffledBatches:
         self.steps = max(1, round(self.rows / batch_size))
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """Index tensors ``(K, B)`` of one epoch."""
+    def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
+        """Index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
         orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in self.train]
         together = torch.stack([order[: self.rows] for order in orders])
-        yield from torch.tensor_split(together, self.steps, dim=1)[: self.used]
+        yield from torch.tensor_split(together, self.steps, dim=1)[start : self.used]
 
 
 class StratifiedBatches:
@@ -154,8 +156,11 @@ class StratifiedBatches:
         self.steps = max(1, round(rows / batch_size))
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """Index tensors ``(K, B)`` of one epoch."""
+    def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
+        """Index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
+        return islice(self._epoch(generator), start, None)
+
+    def _epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
         members = [
             torch.cat(
                 [
@@ -187,12 +192,26 @@ class LoaderBatches:
         From the loader's targets to class indices.
     """
 
+    # Whether the batches are this process's own, as with a DistributedSampler.
+    dealt_out = False
+    # Whether an epoch is so long that a checkpoint should not wait for its end.
+    long_epochs = False
+
     def __init__(self, loader: Iterable[Any], encode: Callable[[Tensor], Tensor]) -> None:
         self.loader, self.encode = loader, encode
+        self.dealt_out = isinstance(getattr(loader, "sampler", None), DistributedSampler)
+        self._epochs = 0
 
-    def epoch(self, generator: torch.Generator) -> Iterator[tuple[Any, Tensor, Tensor | None]]:  # noqa: ARG002
-        """Inputs, ``(1, B)`` targets and weights of each batch; the loader shuffles as it likes."""
-        for inputs, targets, *weight in self.loader:
+    def epoch(
+        self,
+        generator: torch.Generator,  # noqa: ARG002 - the loader shuffles as it likes
+        start: int = 0,
+    ) -> Iterator[tuple[Any, Tensor, Tensor | None]]:
+        """Inputs, ``(1, B)`` targets and weights of each batch, from batch ``start`` on."""
+        if self.dealt_out:
+            self.loader.sampler.set_epoch(self._epochs)  # type: ignore[attr-defined]
+            self._epochs += 1
+        for inputs, targets, *weight in islice(self.loader, start, None):
             weights = weight[0].float().unsqueeze(0) if weight else None
             yield inputs, self.encode(targets).unsqueeze(0), weights
 

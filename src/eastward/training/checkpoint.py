@@ -21,7 +21,7 @@ from eastward.training.loop import Callback, Run
 
 __all__ = ["Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 def write_atomically(path: Path, write: Any) -> None:
@@ -80,6 +80,11 @@ class Checkpoint(Callback):
         if time.monotonic() - self.saved_at >= self.interval:
             self._save(run, finished=False)
 
+    def batch_end(self, run: Run) -> None:
+        """The same within an epoch, if epochs are long."""
+        if getattr(run.source, "long_epochs", False):
+            self.epoch_end(run)
+
     def save_finished(self, run: Run, held_out: dict[str, Any]) -> None:
         """Save the end of a stage, with the held-out logits of all stages so far."""
         self._save(run, finished=True, held_out=held_out)
@@ -92,15 +97,17 @@ class Checkpoint(Callback):
             "identity": self.identity,
             "stage": self.stage_index + finished,
             "epoch": 0 if finished else run.epoch,
+            "step": run.step,
             "stop": False if finished else run.stop,
             "members": run.members.state_dict(),
             "history": run.history,
             "notes": run.notes,
-            "generator": run.generator.get_state(),
+            "generator": run.epoch_random if run.step else run.generator.get_state(),
             "random": torch.get_rng_state(),
             "held_out": self.held_out,
         }
         if not finished:
+            state["loss_sum"] = run.loss_sum
             state["optimizer"] = run.optimizer.state_dict()
             state["temperature_floor"] = run.temperature_floor
             state["blend"] = getattr(run.objective, "blend", 0.0)

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eastward.confusion import Counts, counts_from_confusion
 from eastward.training.loop import Callback, Run, validate
-from eastward.training.objectives import IGNORED, MetricObjective
+from eastward.training.objectives import MetricObjective
 
 __all__ = ["CollapseGuard", "unpredicted"]
 
@@ -26,22 +27,21 @@ ANSWER_AFTER, RESTORE_AFTER = 2, 8
 VANISHED = 1e-12
 
 
-def unpredicted(logits: Tensor, targets: Tensor, num_outputs: int, *, multilabel: bool) -> Tensor:
-    """Which classes occur in the targets and are never predicted, ``(C,)`` booleans.
+def unpredicted(table: Tensor | Counts) -> Tensor:
+    """Which classes occur and are never predicted, ``(C,)`` booleans.
 
     Examples
     --------
     >>> import torch
-    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [2.0, 0.0, 1.0]])
-    >>> unpredicted(logits, torch.tensor([0, 2]), 3, multilabel=False)
+    >>> unpredicted(torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     tensor([False, False,  True])
     """
-    if multilabel:
-        return (targets == 1).any(0) & ~(logits > 0).any(0)
-    known = targets != IGNORED
-    present = torch.bincount(targets[known], minlength=num_outputs) > 0
-    predicted = torch.bincount(logits[known].argmax(-1), minlength=num_outputs) > 0
-    return present & ~predicted
+    counts = _counts(table)
+    return (counts.true > 0) & (counts.predicted <= 0)
+
+
+def _counts(table: Tensor | Counts) -> Counts:
+    return table if isinstance(table, Counts) else counts_from_confusion(table)
 
 
 class CollapseGuard(Callback):
@@ -81,16 +81,7 @@ class CollapseGuard(Callback):
             run.objective.blend = run.temperature_floor = 0.0
 
     def _dead(self, run: Run) -> list[Tensor]:
-        logits = torch.zeros(0) if run.valid_logits is None else run.valid_logits
-        return [
-            unpredicted(
-                member[: len(rows)],
-                run.rows.targets[rows],
-                run.rows.num_outputs,
-                multilabel=run.rows.multilabel,
-            )
-            for member, rows in zip(logits, run.rows.valid, strict=True)
-        ]
+        return [unpredicted(table) for table in run.valid_tables]
 
     def _complaint(self, run: Run, k: int, dead: Tensor) -> str:
         """One sentence on what is wrong with member ``k``, or an empty one."""
@@ -152,11 +143,10 @@ class CollapseGuard(Callback):
 
 def _is_constant(run: Run, k: int) -> bool:
     """Whether a member predicts one class although its held-out rows have more."""
-    if run.rows.multilabel or run.valid_logits is None:
+    if run.rows.multilabel:
         return False
-    rows = run.rows.valid[k]
-    predicted = run.valid_logits[k, : len(rows)].argmax(-1)
-    return len(predicted.unique()) == 1 and len(run.rows.targets[rows].unique()) > 1
+    counts = _counts(run.valid_tables[k])
+    return int((counts.predicted > 0).sum()) == 1 and int((counts.true > 0).sum()) > 1
 
 
 def _gradient(run: Run) -> float:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eastward.training.objectives import IGNORED
+from eastward.protocols import Reduce
+from eastward.training.objectives import IGNORED, member_means
 
 __all__ = ["FocalObjective"]
 
@@ -22,6 +23,8 @@ class FocalObjective:
         0 is cross-entropy; the larger, the less do rows count that are right already.
     multilabel : bool, default=False
         Independent labels: the mean over labels of their binary focal losses.
+    reduce : callable, optional
+        Differentiable sum over processes.
 
     References
     ----------
@@ -34,8 +37,10 @@ class FocalObjective:
     tensor([0.1733])
     """
 
-    def __init__(self, gamma: float = 2.0, *, multilabel: bool = False) -> None:
-        self.gamma, self.multilabel = gamma, multilabel
+    def __init__(
+        self, gamma: float = 2.0, *, multilabel: bool = False, reduce: Reduce | None = None
+    ) -> None:
+        self.gamma, self.multilabel, self.reduce = gamma, multilabel, reduce
         self.temperature: float | None = None
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
@@ -51,7 +56,7 @@ class FocalObjective:
             logs = logits.float().log_softmax(-1)
             each = self._focal(logs.gather(-1, labels.unsqueeze(-1)).squeeze(-1))
         mass = known.to(each.dtype) if weights is None else weights * known
-        return (each * mass).sum(1) / mass.sum(1).clamp_min(torch.finfo(each.dtype).tiny)
+        return member_means(each, mass, self.reduce)
 
     def _focal(self, log_probability: Tensor) -> Tensor:
         # 1 - p by expm1, which keeps its digits where p is close to one; the clamp keeps the gradient of a

@@ -29,6 +29,7 @@ from eastward.training.direct import DirectGradient, direct_gradient, without_du
 from eastward.training.focal import FocalObjective
 from eastward.training.members import Members, StackedMLP
 from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
+from eastward.training.processes import Processes
 from eastward.training.stages import Stage
 
 __all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_members"]
@@ -50,6 +51,9 @@ class Callback:
 
     def epoch_start(self, run: Run) -> None:
         """Before the batches of an epoch."""
+
+    def batch_end(self, run: Run) -> None:
+        """After each optimiser step; ``run.step`` counts those of the epoch."""
 
     def epoch_end(self, run: Run) -> None:
         """After validation; ``run.record`` holds the numbers of the epoch."""
@@ -79,15 +83,19 @@ class Run:
     source: Source
     model: Any
     optimizer: Any
+    processes: Processes
     direct: DirectGradient | None = None
     epoch: int = 0
+    step: int = 0
+    epoch_random: Tensor | None = None
+    loss_sum: Tensor | None = None
     stop: bool = False
     interrupted: bool = False
     temperature_floor: float = 0.0
     record: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    valid_logits: Tensor | None = None
+    valid_tables: Sequence[Tensor | Counts] = ()
     valid_losses: Tensor | None = None
     valid_scores: Tensor | None = None
 
@@ -104,6 +112,7 @@ def new_run(
     """Everything a stage needs, made from its description; a user's loader replaces the stage's batches."""
     direct = direct_gradient(members, rows, fabric) if loader is None else None
     model, optimizer = _set_up(members, stage, fabric, direct)
+    processes = Processes(fabric)
     stratified = stage.stratified and not rows.multilabel and loader is None
     source: Source
     if loader is not None:
@@ -114,19 +123,22 @@ def new_run(
         )
     else:
         source = ShuffledBatches(rows.train, stage.batch_size, stage.max_steps)
-    objective: Objective
+    objective = _objective(stage, rows, metric, processes, stratified=stratified)
+    parts = (objective, source, model, optimizer, processes, direct)
+    return Run(stage, members, rows, metric, fabric, generator, *parts)
+
+
+def _objective(
+    stage: Stage, rows: Rows, metric: Metric, processes: Processes, *, stratified: bool
+) -> Objective:
+    """What the stage minimises, over the rows of all processes."""
+    common: dict[str, Any] = {"multilabel": rows.multilabel, "reduce": processes.reduce}
     if stage.objective == "cross_entropy":
-        objective = CrossEntropyObjective(multilabel=rows.multilabel)
-    elif stage.objective == "focal":
-        objective = FocalObjective(multilabel=rows.multilabel)
-    else:
-        prior = rows.class_mass if stratified else None
-        objective = MetricObjective(
-            metric, prior=prior, threshold=stage.threshold, multilabel=rows.multilabel
-        )
-    return Run(
-        stage, members, rows, metric, fabric, generator, objective, source, model, optimizer, direct
-    )
+        return CrossEntropyObjective(**common)
+    if stage.objective == "focal":
+        return FocalObjective(**common)
+    prior = rows.class_mass if stratified else None
+    return MetricObjective(metric, prior=prior, threshold=stage.threshold, **common)
 
 
 def _set_up(
@@ -151,12 +163,15 @@ def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False)
         while run.epoch < run.stage.max_epochs and not run.stop:
             started = time.perf_counter()
             _call(callbacks, "epoch_start", run)
-            train_loss = _train_epoch(run)
+            train_loss = _train_epoch(run, callbacks)
             validate(run)
-            run.epoch += 1
+            run.epoch, run.step = run.epoch + 1, 0
             _record(run, train_loss, time.perf_counter() - started)
             _call(callbacks, "epoch_end", run)
+            _agree(run)
     except KeyboardInterrupt:
+        if run.processes.many:
+            raise  # the others would wait for this one: a job is stopped from outside
         run.interrupted = True
     _call(callbacks, "stage_end", run)
 
@@ -166,29 +181,50 @@ def _call(callbacks: Sequence[Callback], hook: str, run: Run) -> None:
         getattr(callback, hook)(run)
 
 
-def _train_epoch(run: Run) -> Tensor:
-    """Every batch once; returns the mean loss of each member."""
+def _agree(run: Run) -> None:
+    """All processes stop together, whoever had a reason."""
+    if run.processes.asked_to_stop():
+        run.interrupted = run.stop = True
+    run.stop = run.processes.any(run.stop)
+
+
+def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
+    """Every batch once, those of a resumed epoch that are left; returns the mean loss of each member."""
     run.model.train()
-    total, steps = torch.zeros(run.members.size), 0
-    for chosen in run.source.epoch(run.generator):
-        if run.direct is None:
-            total += _gradient(run, chosen)
-        else:
-            total += run.direct.of_batch(run.rows, chosen, run.objective)
+    run.processes.seed(run.generator, own=False)
+    run.epoch_random = run.generator.get_state()
+    if run.step == 0 or run.loss_sum is None:
+        run.loss_sum = torch.zeros(run.members.size)
+    watching = [c for c in callbacks if type(c).batch_end is not Callback.batch_end]
+    for position, chosen in enumerate(run.source.epoch(run.generator, run.step)):
+        if position == 0:
+            run.processes.seed(run.generator, own=True)
+        run.loss_sum += _gradient(run, chosen)
         run.optimizer.step()
-        steps += 1
-    return total / steps
+        run.step += 1
+        _call(watching, "batch_end", run)
+    return run.loss_sum / run.step
 
 
 def _gradient(run: Run, chosen: Any) -> Tensor:
     """Put the gradient of a batch into the parameters; its losses, one for each member."""
-    inputs, targets, weights = _batch(run, chosen)
+    if run.direct is not None and isinstance(chosen, Tensor):
+        return run.direct.of_batch(run.rows, chosen, run.objective)
+    inputs, targets, weights = _batch(run, _own_part(run, chosen))
     run.optimizer.zero_grad()
     logits = run.model(inputs)
     logits.register_hook(without_dust)
     losses = run.objective(logits, targets, weights)
     run.fabric.backward(losses.sum())
     return losses.detach().cpu()
+
+
+def _own_part(run: Run, chosen: Any) -> Any:
+    """Rows of a batch that are for this process; a source that deals rows out by itself has done so."""
+    if isinstance(chosen, Tensor):
+        return run.processes.part(chosen)
+    dealt_out = getattr(run.source, "dealt_out", False)
+    return chosen if dealt_out else run.processes.part_of_batch(chosen)
 
 
 def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
@@ -205,26 +241,32 @@ def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
 
 def validate(run: Run) -> None:
     """Logits, losses and scores of the held-out rows of each member."""
-    index, known = padded(run.rows.valid)
-    run.valid_logits = predict_logits(run, index)
+    index, known = (run.processes.part(whole) for whole in padded(run.rows.valid))
+    run.processes.share_buffers(run.members)
+    logits = predict_logits(run, index)
     targets = run.rows.targets[index].clone()
     targets[~known] = IGNORED
     weights = None if run.rows.weights is None else run.rows.weights[index]
     with torch.no_grad():
-        run.valid_losses = run.objective(run.valid_logits, targets, weights)
-    run.valid_scores = score_members(run.valid_logits, targets, weights, run.metric, run.rows)
+        run.valid_losses = run.processes.agreed(run.objective(logits, targets, weights))
+    tables = hard_tables(logits, targets, weights, run.rows, run.processes)
+    run.valid_tables = tables
+    run.valid_scores = run.processes.agreed(score_members(tables, run.metric))
 
 
 @torch.no_grad()
 def predict_logits(run: Run, index: Tensor) -> Tensor:
     """Logits ``(K, V, C)`` in evaluation mode of the rows ``index``, ``(K, V)``."""
     run.model.eval()
+    # Among several processes each has rows of its own: nobody waits for another here.
+    network = run.members if run.processes.many else run.model
     per_pass = max(1, EVALUATION_ROWS // len(index))
     # One tensor for all parts: small results kept between large temporary ones would split the heap, which then grows.
     logits = torch.empty(*index.shape, run.rows.num_outputs)
     for start in range(0, index.shape[1], per_pass):
         part = slice(start, start + per_pass)
-        logits[:, part] = run.model(_batch(run, index[:, part])[0])
+        with run.fabric.autocast():
+            logits[:, part] = network(_batch(run, index[:, part])[0])
     return logits
 
 
@@ -242,17 +284,26 @@ def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return index, torch.arange(index.shape[1]) < lengths.unsqueeze(1)
 
 
-def score_members(
-    logits: Tensor, targets: Tensor, weights: Tensor | None, metric: Metric, rows: Rows
-) -> Tensor:
+def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
     """The metric of each member's hard decisions; higher is better (a cost comes out negative)."""
-    scores = []
+    values = torch.stack([metric(table) for table in tables]).float()
+    return values if metric.higher_is_better else -values
+
+
+def hard_tables(
+    logits: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows, processes: Processes
+) -> list[Tensor | Counts]:
+    """One table for each member, of the rows of all processes: tables add up, scores do not."""
+    tables: list[Tensor | Counts] = []
     for k in range(len(logits)):
         member_weights = None if weights is None else weights[k]
         table = hard_table(logits[k], targets[k], member_weights, rows)
-        scores.append(metric(table))
-    values = torch.stack(scores).float()
-    return values if metric.higher_is_better else -values
+        if isinstance(table, Counts):
+            table = Counts.unstack(processes.sum(table.stack()), exclusive=table.exclusive)
+        else:
+            table = processes.sum(table)
+        tables.append(table)
+    return tables
 
 
 def hard_table(
@@ -269,7 +320,9 @@ def hard_table(
 def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:
     """Rows that some member did not train on, their logits, and the member (fold) each was held out from."""
     index, known = padded(run.rows.valid)
-    logits = predict_logits(run, index)
+    run.processes.share_buffers(run.members)
+    mine = predict_logits(run, run.processes.part(index))
+    logits = run.processes.gathered(mine, index.shape[1])
     fold = torch.arange(len(index)).unsqueeze(1).expand_as(index)
     return index[known], logits[known], fold[known]
 

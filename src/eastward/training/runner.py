@@ -21,6 +21,7 @@ from eastward.training.collapse import CollapseGuard
 from eastward.training.loop import Callback, Run, held_out_logits, new_run, run_stage
 from eastward.training.members import Members
 from eastward.training.objectives import MetricObjective
+from eastward.training.processes import Processes
 from eastward.training.progress import progress_callbacks
 from eastward.training.stages import Stage
 
@@ -97,21 +98,23 @@ def train_members(
     TrainingResult
     """
     result = TrainingResult()
-    saved = None if checkpoint is None else load_checkpoint(checkpoint, identity)
+    processes = Processes(fabric)
+    saved = None if checkpoint is None else _saved(checkpoint, identity, processes)
     if saved is not None:
         _restore_members(members, generator, result, saved)
     first = 0 if saved is None else saved["stage"]
     for index, stage in enumerate(stages[first:], start=first):
         run = new_run(stage, members, rows, metric, fabric, generator, loader)
         run.history, run.notes = result.history, result.notes
-        own = stage_callbacks(stage, verbose, callbacks)
+        own = stage_callbacks(stage, verbose if processes.first else 0, callbacks)
         saver = None
-        if checkpoint is not None:
+        # One process writes; what it writes is what all of them have.
+        if checkpoint is not None and processes.first:
             kept = _as_tuples(result)
             saver = Checkpoint(
                 checkpoint, identity, index, own, held_out=kept, interval=checkpoint_interval
             )
-        resumed = saved is not None and index == first and saved["epoch"] > 0
+        resumed = saved is not None and index == first and (saved["epoch"], saved["step"]) > (0, 0)
         if resumed and saved is not None:
             _restore_run(run, own, saved)
         elif stage.from_decision:
@@ -124,6 +127,13 @@ def train_members(
         if saver is not None:
             saver.save_finished(run, _as_tuples(result))
     return result
+
+
+def _saved(path: Path, identity: str, processes: Processes) -> dict[str, Any] | None:
+    """The checkpoint as process zero finds it: another machine may not see the file."""
+    found = load_checkpoint(path, identity) if processes.first else None
+    agreed: dict[str, Any] | None = processes.agreed(found)
+    return agreed
 
 
 def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) -> list[Callback]:
@@ -139,7 +149,7 @@ def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) 
 def start_at_decision(run: Run) -> None:
     """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision."""
     held = HeldOut(*held_out_logits(run))
-    offsets = tune_decision(held, run.rows, run.metric)
+    offsets = run.processes.agreed(tune_decision(held, run.rows, run.metric))
     if not run.members.add_to_output_bias(offsets):
         note = "the module has no output bias of that length: the aligned stage starts at arg max"
         run.notes.append(note)
@@ -197,10 +207,12 @@ def _restore_members(
 
 def _restore_run(run: Run, callbacks: Sequence[Callback], saved: dict[str, Any]) -> None:
     """Put the state of a stage in progress back into a run that was just made."""
-    run.epoch, run.stop = saved["epoch"], saved["stop"]
+    run.epoch, run.stop, run.step = saved["epoch"], saved["stop"], saved["step"]
+    run.loss_sum = saved["loss_sum"]
     run.optimizer.load_state_dict(saved["optimizer"])
     run.temperature_floor = saved["temperature_floor"]
     if isinstance(run.objective, MetricObjective):
         run.objective.blend = saved["blend"]
-    for callback, state in zip(callbacks, saved["callbacks"], strict=True):
+    # Not strict: how progress is shown (last, without a state) may differ between terminals and processes.
+    for callback, state in zip(callbacks, saved["callbacks"], strict=False):
         callback.load_state_dict(state)

@@ -1,0 +1,235 @@
+"""Processes on one machine that train together, started and watched from here.
+
+Inside a job that somebody else started (``torchrun``, SLURM) nothing is started: the processes are there.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import pickle
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.multiprocessing
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor
+from torch.multiprocessing.spawn import ProcessException
+
+from eastward import _checks
+from eastward.training.batches import Rows
+from eastward.training.members import Members
+from eastward.training.processes import STOP_REQUEST
+from eastward.training.runner import TrainingResult, train_members
+from eastward.training.stages import Stage
+
+__all__ = ["in_processes", "make_fabric", "processes_to_start", "train_with_devices"]
+
+CALLER = "EASTClassifier"
+# Seconds that a process waits for the others before it gives up.
+TIMEOUT = "EASTWARD_PROCESS_SECONDS"
+
+
+def train_with_devices(
+    fabric_options: Mapping[str, Any],
+    members: Members,
+    rows: Rows,
+    stages: Sequence[Stage],
+    *,
+    generator: torch.Generator,
+    **settings: Any,
+) -> TrainingResult:
+    """Run the stages on as many devices as wanted: here, in a job that this process belongs to, or in new ones.
+
+    Parameters
+    ----------
+    fabric_options : mapping
+        ``accelerator``, ``devices``, ``strategy``, ``precision`` and ``loggers`` of Lightning Fabric.
+    members, rows, stages, generator, **settings
+        As in :func:`~eastward.training.runner.train_members`.
+
+    Returns
+    -------
+    TrainingResult
+    """
+    count = processes_to_start(fabric_options["devices"], fabric_options["strategy"])
+    if count == 1:
+        fabric = make_fabric(fabric_options)
+        return train_members(members, rows, stages, fabric=fabric, generator=generator, **settings)
+    state = generator.get_state()
+    work = partial(_trained, dict(fabric_options), members, rows, stages, state, settings)
+    result, weights = in_processes(count, work)
+    members.load_state_dict(weights)
+    trained: TrainingResult = result
+    return trained
+
+
+def _trained(
+    fabric_options: Mapping[str, Any],
+    members: Members,
+    rows: Rows,
+    stages: Sequence[Stage],
+    state: Tensor,
+    settings: Mapping[str, Any],
+) -> tuple[TrainingResult, dict[str, Tensor]]:
+    """The work of each process: what was trained, and the weights."""
+    # Tensors arrive in memory that all processes share: right for rows, wrong for weights.
+    members = copy.deepcopy(members)
+    generator = torch.Generator()
+    generator.set_state(state)
+    fabric = make_fabric(fabric_options)
+    result = train_members(members, rows, stages, fabric=fabric, generator=generator, **settings)
+    weights = {name: value.detach().cpu() for name, value in members.state_dict().items()}
+    return result, weights
+
+
+def processes_to_start(devices: Any, strategy: Any) -> int:
+    """How many processes have to be started here; 1: this one does it, or it is one of a job already.
+
+    Examples
+    --------
+    >>> processes_to_start(2, "ddp"), processes_to_start(1, "auto")
+    (2, 1)
+    """
+    wanted = devices if isinstance(devices, int) else 1
+    if wanted > 1 and strategy not in ("auto", "ddp"):
+        expected = "'auto' or 'ddp' with more than one device"
+        advice = "Start other strategies with torchrun or Fabric's own launcher."
+        _checks.fail(CALLER, "strategy", expected, repr(strategy), advice)
+    return 1 if wanted < 2 or in_a_job() else wanted
+
+
+def in_a_job() -> bool:
+    """Whether this is one of several processes that ``torchrun`` (or something like it) started."""
+    return "LOCAL_RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def make_fabric(options: Mapping[str, Any]) -> Fabric:
+    """Device, precision and loggers, as Lightning Fabric has them; launched if this is one process of a job."""
+    together = options["devices"] != 1 or options["strategy"] == "ddp"
+    if not (in_a_job() and together):
+        return Fabric(**options)
+    seconds = float(os.environ.get(TIMEOUT, "1800"))
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    settings = {
+        **options,
+        "devices": local,
+        "num_nodes": int(os.environ["WORLD_SIZE"]) // local,
+        "strategy": DDPStrategy(timeout=timedelta(seconds=seconds)),
+        "plugins": [TorchElasticEnvironment()],
+    }
+    fabric = Fabric(**settings)
+    fabric.launch()
+    return fabric
+
+
+def in_processes(count: int, work: Callable[[], Any]) -> Any:
+    """Call ``work`` in ``count`` new processes of one job, and return what process zero returns.
+
+    Parameters
+    ----------
+    count : int
+        Processes.
+    work : callable
+        Without arguments, such as a ``functools.partial`` of a function in a module: it is pickled.
+
+    Returns
+    -------
+    object
+        The result of process zero.
+    """
+    with tempfile.TemporaryDirectory(prefix="eastward-") as name:
+        folder = Path(name)
+        packed = _packed(work)
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+        context: Any = torch.multiprocessing.spawn(  # type: ignore[attr-defined,no-untyped-call]
+            _worker, args=(count, address, packed, str(folder)), nprocs=count, join=False
+        )
+        _watch(context, folder)
+        return torch.load(folder / "result.pt", weights_only=False)
+
+
+def _packed(work: Callable[[], Any]) -> Any:
+    """Whatever ``work`` holds has to travel; say so, if it cannot, before anything is started."""
+    try:
+        torch.multiprocessing.reductions.init_reductions()
+        pickle.dumps(work)
+    except Exception as error:
+        message = (
+            f"parameters of {CALLER} must be picklable with devices > 1; got {error}. "
+            "Define modules, metrics and callbacks at the top level of a file, not inside a function."
+        )
+        raise TypeError(message) from error
+    return work
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _watch(context: Any, folder: Path) -> None:
+    """Wait for the processes; Ctrl-C asks them to stop after the epoch, a death ends them all."""
+    while True:
+        try:
+            if context.join():
+                return
+        except KeyboardInterrupt:
+            (folder / "stop").touch()
+        except ProcessException as error:
+            _explain(error, folder)
+
+
+def _explain(error: Any, folder: Path) -> None:
+    """Raise what a process raised; if it was killed, say so."""
+    for path in sorted(folder.glob("error-*.pickle")):
+        cause: BaseException = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own child
+        if isinstance(cause, ValueError | TypeError | KeyboardInterrupt):
+            raise cause
+    died = getattr(error, "signal_name", None)
+    how = f"was ended by {died}" if died else "failed"
+    message = (
+        f"processes of {CALLER} must live until training ends; process {error.error_index} {how}. "
+        "With checkpoint= the last checkpoint is whole: call fit again to go on from there."
+    )
+    raise RuntimeError(message) from error
+
+
+def _worker(rank: int, count: int, address: dict[str, str], work: Any, folder: str) -> None:
+    """One process of the job."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and asks to stop
+    torch.set_num_threads(max(1, torch.get_num_threads() // count))
+    os.environ.update(address)
+    os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"})
+    os.environ.update({"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)})
+    os.environ[STOP_REQUEST] = str(Path(folder) / "stop")
+    if rank:
+        logging.getLogger("eastward").setLevel(logging.ERROR)
+    try:
+        result = work()
+    except BaseException as error:
+        (Path(folder) / f"error-{rank}.pickle").write_bytes(_pickled_error(error))
+        raise
+    if rank == 0:
+        torch.save(result, Path(folder) / "result.pt")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def _pickled_error(error: BaseException) -> bytes:
+    try:
+        return pickle.dumps(error)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return pickle.dumps(RuntimeError(str(error)))

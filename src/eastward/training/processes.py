@@ -1,0 +1,126 @@
+"""What the loop asks of the processes that train together; with one process, nothing happens here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from eastward.distributed import process_sum
+from eastward.protocols import Reduce
+from eastward.training.batches import take
+
+__all__ = ["STOP_REQUEST", "Processes"]
+
+# The name of a file whose appearance asks a running job to end after the epoch.
+STOP_REQUEST = "EASTWARD_STOP_REQUEST"
+
+
+class Processes:
+    """Rank, number and agreement of the processes of a run.
+
+    Every process draws the same batches and takes its own rows of each, so that W processes take the steps that one
+    process would. Numbers that decide anything come from process zero.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Launched.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lightning_fabric import Fabric
+    >>> alone = Processes(Fabric(accelerator="cpu", devices=1))
+    >>> alone.part(torch.arange(6).view(1, 6)).shape
+    torch.Size([1, 6])
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.rank, self.world = fabric.global_rank, fabric.world_size
+
+    @property
+    def many(self) -> bool:
+        """Whether there is more than one."""
+        return self.world > 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    @property
+    def reduce(self) -> Reduce | None:
+        """The differentiable sum over processes, or None for one process."""
+        return self.sum if self.many else None
+
+    def sum(self, table: Tensor) -> Tensor:
+        """Sum over processes, on whatever device the processes can talk."""
+        if not self.many:
+            return table
+        return process_sum(table.to(self.fabric.device)).to(table.device)
+
+    def part(self, index: Tensor) -> Tensor:
+        """Columns of ``(K, B)`` rows for this process: every W-th, so that no row is taken twice or padded."""
+        return index[:, self.rank :: self.world] if self.many else index
+
+    def part_of_batch(
+        self, batch: tuple[Any, Tensor, Tensor | None]
+    ) -> tuple[Any, Tensor, Tensor | None]:
+        """Rows of a loader's batch for this process."""
+        if not self.many:
+            return batch
+        inputs, targets, weights = batch
+        mine = slice(self.rank, None, self.world)
+        return (
+            take(inputs, mine),
+            targets[:, mine],
+            None if weights is None else weights[:, mine],
+        )
+
+    def gathered(self, part: Tensor, size: int) -> Tensor:
+        """``(K, size, ...)`` from the processes' :meth:`part` of it."""
+        if not self.many:
+            return part
+        whole = part.new_zeros(part.shape[0], size, *part.shape[2:])
+        whole[:, self.rank :: self.world] = part
+        return self.sum(whole)
+
+    def agreed(self, value: Any) -> Any:
+        """The value that process zero has."""
+        return self.fabric.broadcast(value) if self.many else value
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process."""
+        if not self.many:
+            return flag
+        return bool(self.sum(torch.tensor([float(flag)])).item() > 0)
+
+    def share_buffers(self, module: nn.Module) -> None:
+        """Give every process the buffers (batch-norm statistics) of process zero."""
+        if self.many:
+            for buffer in module.buffers():
+                dist.broadcast(buffer, 0)
+
+    def seed(self, generator: torch.Generator, *, own: bool) -> None:
+        """Seed torch's global generator: alike in all processes (they shuffle), or each its own (they drop units).
+
+        The generator's state fixes the seed, so that a checkpoint need not hold the random state of every process.
+        """
+        if self.many:
+            probe = torch.Generator()
+            probe.set_state(generator.get_state())
+            seed = int(torch.randint(2**31 - 1, (1,), generator=probe))
+            torch.manual_seed(seed + (self.rank + 1) * own)
+
+    def asked_to_stop(self) -> bool:
+        """Whether somebody outside asked the job to end (see :mod:`eastward.training.launch`)."""
+        request = os.environ.get(STOP_REQUEST)
+        asked = self.many and self.first and request is not None and Path(request).exists()
+        return self.any(asked)
