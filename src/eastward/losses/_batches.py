@@ -27,7 +27,7 @@ def prepare_batch(
     sample_weight: Tensor | None,
     multilabel: bool,
     ignore_index: int | None,
-    check_inputs: bool,
+    check_inputs: bool = True,
 ) -> Batch:
     """Check the input and flatten it to samples times classes; a single logit becomes one column."""
     _checks.floating(caller, "logits", logits)
@@ -36,7 +36,11 @@ def prepare_batch(
     if inspect:
         _checks.finite(caller, "logits", logits)
     _check_weight(caller, sample_weight, inspect=inspect)
-    if multilabel:
+    flat = logits.dim() == 2 and logits.shape[1] > 1 and targets.shape == logits.shape[:1]
+    if flat and not multilabel:
+        # Already flat: no views of views, each of which would be a node of the graph.
+        batch = Batch(logits, targets, flat_weight(caller, sample_weight, targets))
+    elif multilabel:
         batch = _multilabel_batch(caller, logits, targets, sample_weight)
     elif logits.dim() < 2 or logits.shape[1] == 1:
         batch = _single_logit_batch(caller, logits, targets, sample_weight)

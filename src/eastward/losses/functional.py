@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from eastward import _checks
 from eastward.losses._batches import prepare_batch, result_dtype
-from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
+from eastward.losses._fused import Terms, loss_of_batch
+from eastward.losses._tables import prepare_metric
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
 from eastward.steps import resolve_step
@@ -99,23 +101,18 @@ def metric_loss(
     """
     chosen = prepare_metric("metric_loss", metric, absent)
     _checks.temperature("metric_loss", temperature)
-    batch = prepare_batch(
-        "metric_loss", logits, targets, sample_weight, multilabel, ignore_index, check_inputs
-    )
-    tables = soft_tables(
-        batch,
+    terms = Terms(
         chosen,
-        temperature=temperature,
-        thresholds=_checks.thresholds("metric_loss", threshold),
-        step=resolve_step(step, caller="metric_loss"),
-        detach_threshold=detach_threshold,
-        prior=prior,
-        multilabel=multilabel,
-        ignore_index=ignore_index,
-        reduce=reduce,
+        _checks.thresholds("metric_loss", threshold),
+        resolve_step(step, caller="metric_loss"),
+        detach_threshold,
+        prior,
+        absent == "skip",
+        multilabel,
+        ignore_index,
     )
-    tables = reduce(tables) if reduce is not None else tables
-    loss = loss_of_tables(
-        tables, chosen, virtual=absent == "skip", multilabel=multilabel, warn=check_inputs
+    given = partial(
+        prepare_batch, "metric_loss", logits, targets, sample_weight, multilabel, ignore_index
     )
+    loss = loss_of_batch(given, terms, temperature, reduce=reduce, check_inputs=check_inputs)
     return loss.to(result_dtype(logits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward.distributed import resolve_reduce
 from eastward.losses._batches import prepare_batch, result_dtype
+from eastward.losses._fused import Terms, loss_of_batch
 from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
 from eastward.losses._temperature import as_temperature
 from eastward.metrics import Metric
@@ -108,12 +110,36 @@ class EASTLoss(nn.Module):
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
         """Loss of one batch; see :func:`metric_loss` for shapes."""
-        reduce = resolve_reduce(self.process_group)
-        tables = self.tables(logits, targets, sample_weight, reduce=reduce)
-        tables = reduce(tables) if reduce is not None else tables
-        if self.running is not None:
-            tables = self._with_history(tables)
-        return self.loss_at(tables).to(result_dtype(logits))
+        given = partial(
+            prepare_batch,
+            "EASTLoss",
+            logits,
+            targets,
+            sample_weight,
+            self.multilabel,
+            self.ignore_index,
+        )
+        loss = loss_of_batch(
+            given,
+            self._terms(),
+            self.temperature,
+            reduce=resolve_reduce(self.process_group),
+            anchor=None if self.running is None else self._anchor,
+            check_inputs=self.check_inputs,
+        )
+        return loss.to(result_dtype(logits))
+
+    def _terms(self) -> Terms:
+        return Terms(
+            self.metric,
+            self.thresholds,
+            resolve_step(self.step),
+            self.detach_threshold,
+            self.prior,
+            self.absent == "skip",
+            self.multilabel,
+            self.ignore_index,
+        )
 
     def tables(
         self,
@@ -156,9 +182,8 @@ class EASTLoss(nn.Module):
             warn=self.check_inputs,
         )
 
-    def _with_history(self, tables: Tensor) -> Tensor:
-        """Value at the decayed sum, gradient through the current batch alone."""
-        now = tables.detach()
+    def _anchor(self, now: Tensor) -> Tensor:
+        """Where value and derivative are taken: at the decayed sum; the gradient flows through ``now`` alone."""
         past = self.running_tables
         if past is None or past.shape != now.shape:
             past = torch.zeros_like(now)
@@ -167,8 +192,7 @@ class EASTLoss(nn.Module):
             self.running_tables = mixed
         # Scaled to the mass of this batch, the derivative has the size it has without history.
         mass, mixed_mass = now.sum(), mixed.sum()
-        anchor = mixed * (mass / torch.where(mixed_mass > 0, mixed_mass, 1.0))
-        return anchor + (tables - now)
+        return mixed * (mass / torch.where(mixed_mass > 0, mixed_mass, 1.0))
 
     def reset_running(self) -> None:
         """Forget the tables of past batches."""

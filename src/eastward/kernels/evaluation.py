@@ -1,0 +1,128 @@
+"""A loss as one node of the graph: sums over samples, metric, and the gradient in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward.kernels import eager
+from eastward.kernels.problems import Backend, NotFiniteError, Problem, Samples
+from eastward.kernels.scoring import Scoring, losses_and_slopes
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation:
+    """One forward pass, and what its backward passes need.
+
+    Parameters
+    ----------
+    backend : Backend
+        The kernels.
+    problem : Problem
+        Kind of membership.
+    scoring : Scoring
+        Metric and what lies between sums and metric.
+    labels, weights : Tensor
+        As in :class:`~eastward.kernels.problems.Samples`.
+    definition : callable
+        From the logits to the same losses by plain operations; second derivatives are taken through it.
+    check : callable, optional
+        Looks at every value and says what is wrong; called when some logit seems not to be finite.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        problem: Problem,
+        scoring: Scoring,
+        labels: Tensor,
+        weights: Tensor | None,
+        definition: Callable[[Tensor], Tensor],
+        check: Callable[[], object] | None = None,
+    ) -> None:
+        self.backend, self.problem, self.scoring = backend, problem, scoring
+        self.labels, self.weights, self.definition = labels, weights, definition
+        self.check = check
+        self.empty: Tensor | bool = False
+        self.saved: Any = None
+        self.slopes: Tensor | None = None
+
+    def samples(self, logits: Tensor) -> Samples:
+        """Logits in the form that kernels take."""
+        return Samples(logits.detach().float().contiguous(), self.labels, self.weights)
+
+    def losses(self, logits: Tensor) -> Tensor:
+        """Losses ``(K,)`` of logits ``(K, N, C)``."""
+        with _full_precision(logits):
+            sums, self.saved = self._sums(self.samples(logits))
+            if self.scoring.reduce is not None:
+                sums = self.scoring.reduce(sums)
+            compiled = getattr(self.backend, "loss_and_slope", None)
+            losses, self.slopes, empty = losses_and_slopes(
+                sums, self.problem, self.scoring, compiled
+            )
+        self.empty = empty
+        return losses
+
+    def _sums(self, samples: Samples) -> tuple[Tensor, Any]:
+        if self.backend is not eager:
+            try:
+                return self.backend.sums(self.problem, samples)
+            except NotFiniteError:
+                # NaN and infinity go through plain operations, which give them the usual meaning.
+                self.backend = eager
+        # A sum is finite only if every logit is; the rare overflow of a sum is told apart by the check.
+        if self.check is not None and not math.isfinite(samples.logits.sum()):
+            self.check()
+        return eager.sums(self.problem, samples)
+
+    def gradient(self, logits: Tensor, by_losses: Tensor) -> Tensor:
+        """Gradient at the logits, given that at the losses."""
+        if self.slopes is None:
+            raise RuntimeError("the backward pass of a loss was asked for before its forward pass")
+        with _full_precision(logits):
+            slopes = self.slopes * by_losses.view(-1, 1, 1, 1).to(self.slopes)
+            if self.scoring.reduce is not None:
+                slopes = self.scoring.reduce(slopes)
+            samples = self.samples(logits)
+            found = self.backend.gradient(self.problem, samples, self.saved, slopes)
+        return found.to(logits.dtype)
+
+
+def evaluate(logits: Tensor, evaluation: Evaluation) -> Tensor:
+    """Losses ``(K,)`` of logits ``(K, N, C)``, differentiable."""
+    if not (logits.requires_grad and torch.is_grad_enabled()):
+        return evaluation.losses(logits)
+    losses: Tensor = _Fused.apply(logits, evaluation)  # type: ignore[no-untyped-call]  # torch has no types here
+    return losses
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, evaluation: Evaluation) -> Tensor:
+        ctx.evaluation = evaluation
+        ctx.save_for_backward(logits)
+        return evaluation.losses(logits)
+
+    @staticmethod
+    def backward(ctx: Any, by_losses: Tensor) -> tuple[Tensor, None]:
+        (logits,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Someone wants to differentiate once more: plain operations know how.
+            losses = ctx.evaluation.definition(logits)
+            (found,) = torch.autograd.grad(losses, logits, by_losses, create_graph=True)
+            return found, None
+        return ctx.evaluation.gradient(logits, by_losses), None
+
+
+def _full_precision(logits: Tensor) -> Any:
+    device = logits.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
