@@ -95,7 +95,7 @@ SETS = {
         COCKTAIL_PAPER,
         "Positive: the two stand in different groups. The papers do not say how frames were split; here pairs of one "
         "frame fall on both sides, and neighbouring frames are nearly alike, which flatters every method.",
-        options=LONG,
+        options=LONG | SMALL,
     ),
     "cocktail_party_by_time": PaperSet(
         "CocktailParty, a fifth of the time held out",
@@ -104,7 +104,7 @@ SETS = {
         COCKTAIL_PAPER,
         "The same pairs, but test frames are one stretch of time (split k: the k-th fifth), which a model has to "
         "foresee.",
-        options=LONG,
+        options=LONG | SMALL,
         by_time=True,
     ),
     "adult_numeric": PaperSet(
@@ -113,6 +113,7 @@ SETS = {
         loaded("adult"),
         ADULT_PAPER,
         "The papers' F1 of 0.15 to 0.36 suggests that they used these alone.",
+        splits=3,
         options=LONG | SMALL,
     ),
     "adult_all": PaperSet(
@@ -121,6 +122,7 @@ SETS = {
         loaded("adult", features="all"),
         ADULT_PAPER,
         "Both official files joined; a missing value is a category of its own.",
+        splits=3,
         options=LONG | SMALL,
     ),
     "credit_card": PaperSet(
