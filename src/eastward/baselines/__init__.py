@@ -18,7 +18,7 @@ from eastward.baselines.wilcoxon import WilcoxonMannWhitneyLoss
 
 if TYPE_CHECKING:
     from eastward.baselines.convex_calibrated import ConvexCalibratedFBeta
-    from eastward.baselines.image_forest import image_forest, on_principal_components
+    from eastward.baselines.images import image_forest, on_principal_components
 
 __all__ = [
     "AdversarialFBetaLoss",
@@ -37,8 +37,8 @@ __all__ = [
 
 _LAZY = {
     "ConvexCalibratedFBeta": "eastward.baselines.convex_calibrated",
-    "image_forest": "eastward.baselines.image_forest",
-    "on_principal_components": "eastward.baselines.image_forest",
+    "image_forest": "eastward.baselines.images",
+    "on_principal_components": "eastward.baselines.images",
 }
 
 

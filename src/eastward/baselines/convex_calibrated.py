@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from eastward import _checks
 from eastward.baselines.adversarial_game import payoff_factors
@@ -45,6 +45,8 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         The classes, or the indices of the labels.
     multilabel_ : bool
         Whether the targets were an indicator matrix.
+    n_iter_ : int
+        Iterations of the regression that took most.
     problems_ : list
         One ``(label, number of labels, LogisticRegression or constant probability)`` each; label -1 is *no label*.
 
@@ -105,18 +107,22 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 self.problems_.append(
                     (label, int(count), self._probability(X, present, sample_weight))
                 )
+        models = [model for _, _, model in self.problems_ if not isinstance(model, float)]
+        self.n_iter_ = max(int(model.n_iter_.max()) for model in models)
         return self
 
     def _labels(self, y: Array) -> Array:
         """Zeros and ones ``(N, L)``; classes become one column each."""
         check_classification_targets(y)
-        self.multilabel_ = y.ndim == 2 and y.shape[1] > 1
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        self.multilabel_ = y.ndim == 2
         if not self.multilabel_:
             self.classes_, index = np.unique(y, return_inverse=True)
             if len(self.classes_) < 2:
                 got = f"one class, {self.classes_[0]!r}"
                 _checks.fail("ConvexCalibratedFBeta", "y", "of two or more classes", got)
-            return np.eye(len(self.classes_), dtype=int)[index.reshape(-1)]
+            return np.eye(len(self.classes_), dtype=int)[index]
         if not np.isin(y, (0, 1)).all():
             got = f"values {np.unique(y)[:5].tolist()}"
             _checks.fail("ConvexCalibratedFBeta", "y", "zeros and ones", got)
