@@ -63,7 +63,7 @@ def test_the_folder_holds_text_only(fitted, tmp_path):
 def test_a_changed_file_is_refused(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     trees = next((tmp_path / "model").glob("*cross-entropy*"))
-    trees.write_text(trees.read_text().replace("0.1", "0.2", 1))
+    trees.write_text(trees.read_text() + " ")
     with pytest.raises(ValueError, match="path of load must be a folder whose parts belong"):
         EASTBoostingClassifier.load(tmp_path / "model")
     trees.unlink()

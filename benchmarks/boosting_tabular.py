@@ -1,0 +1,251 @@
+"""Boosted trees on every table under ``EASTWARD_DATA/tabular``, decided and boosted by the metric or not.
+
+Run ``EASTWARD_DATA=../shared/data python benchmarks/boosting_tabular.py`` for all of it (about two hours on one core).
+Finished cells are kept in ``build/boosting/cells.jsonl``: stop it at any time, and the same command goes on;
+``--minutes`` stops it by itself. It writes ``results/boosting/README.md`` and ``results.json`` with the sets that are
+complete. Delete the file of cells after changing what trains or decides.
+
+Protocol. Label column ``target``; text columns are categorical features, missing values stay missing. A table of more
+than ``--max-rows`` rows is cut to a stratified sample of that size, drawn once. Each split holds out 30 % of the rows,
+stratified. The libraries' default parameters with 100 rounds and learning rate 0.1. Macro-F1 of the held-out rows for:
+``plain``, the library as it is; ``balanced``, with weights inverse to the class frequencies (``scale_pos_weight`` for
+two classes); ``tuned``, plain with offsets per class tuned on five-fold predictions and guarded (the decision of
+``TunedDecisionClassifierCV``); ``aligned``, ``EASTBoostingClassifier`` with its defaults, which keeps metric-aligned
+rounds only where cross-validation favours them. Over sets: mean, average rank, sets on which a method is better or
+worse than ``tuned`` by more than 0.005, and a two-sided Wilcoxon signed-rank test on the differences of sets' means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import rankdata, wilcoxon
+
+from eastward.boosting import EASTBoostingClassifier
+from eastward.boosting.backends import Task, make_backend
+from eastward.boosting.columns import Columns
+from eastward.boosting.objectives import true_score
+from eastward.comparison.splits import stratified_split
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results" / "boosting"
+METHODS = ("plain", "balanced", "tuned", "aligned")
+BASELINE, METRIC, MARGIN = "tuned", "f1_macro", 0.005
+
+
+def tables() -> list[Path]:
+    folder = os.environ.get("EASTWARD_DATA")
+    if not folder:
+        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=../shared/data.")
+    # Small ones first: most sets are complete when time runs out.
+    return sorted((Path(folder) / "tabular").glob("*/*.parquet"), key=lambda p: p.stat().st_size)
+
+
+def load(path: Path, max_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
+    frame = pd.read_parquet(path)
+    codes = pd.factorize(frame.pop("target").astype(str), sort=True)[0]
+    if len(frame) > max_rows:
+        _, chosen = stratified_split(codes, max_rows / len(frame), seed=0)
+        frame, codes = frame.iloc[chosen].reset_index(drop=True), codes[chosen]
+        codes = np.unique(codes, return_inverse=True)[1]
+    return frame, codes
+
+
+def cell(X: pd.DataFrame, y: np.ndarray, backend: str, split: int) -> dict[str, Any]:
+    """Scores of all methods on one split, with one library."""
+    train, test = stratified_split(y, 0.3, seed=split)
+    parts = X.iloc[train], y[train], X.iloc[test], y[test]
+    started = time.perf_counter()
+    model = EASTBoostingClassifier(METRIC, backend, random_state=split).fit(*parts[:2])
+    seconds = time.perf_counter() - started
+    tuned = model
+    if model.aligned_rounds_:
+        tuned = EASTBoostingClassifier(METRIC, backend, aligned=False, random_state=split)
+        tuned.fit(*parts[:2])
+    raw, truth = model.raw_predict_proba(parts[2]), parts[3]
+    known = model.classes_
+    return {
+        "plain": macro_f1(known[raw.argmax(1)], truth),
+        "balanced": macro_f1(balanced_decisions(*parts[:3], backend, split), truth),
+        "tuned": macro_f1(tuned.predict(parts[2]), truth),
+        "aligned": macro_f1(model.predict(parts[2]), truth),
+        "aligned_rounds": model.aligned_rounds_,
+        "favoured": bool(model.aligned_rounds_),
+        "seconds": seconds,
+    }
+
+
+def macro_f1(decisions: np.ndarray, truth: np.ndarray) -> float:
+    size = int(max(decisions.max(), truth.max())) + 1
+    return true_score(np.eye(size)[decisions], truth, METRIC)
+
+
+def balanced_decisions(
+    X: pd.DataFrame, y: np.ndarray, X_test: pd.DataFrame, backend: str, seed: int
+) -> np.ndarray:
+    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    columns = Columns.of(X, "from_dtype")
+    task = Task(len(classes), columns.categorical, 0.1, seed, 1, {})
+    library = make_backend(backend, task)
+    # For two classes the same as scale_pos_weight = negatives / positives, up to a common factor.
+    weight = (
+        (len(y) / len(classes) / counts)[codes]
+        if len(classes) > 2
+        else (np.where(codes == 1, counts[0] / counts[1], 1.0))
+    )
+    inputs = [columns.encode(table).to_numpy(dtype=float) for table in (X, X_test)]
+    scores = library.raw_scores(library.train(inputs[0], codes, weight, 100), inputs[1])
+    return classes[scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(int)]
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All finished cells; as many new ones as the time allows."""
+    path = options.store / "cells.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cells = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(c["set"], c["backend"], c["split"], c["max_rows"]) for c in cells}
+    deadline = time.monotonic() + 60 * options.minutes
+    wanted = [
+        (table, backend, split)
+        for split in range(options.splits)
+        for table in tables()
+        for backend in ("lightgbm", "xgboost")
+    ]
+    for table, backend, split in wanted:
+        key = {"set": table.stem, "backend": backend, "split": split, "max_rows": options.max_rows}
+        if tuple(key.values()) in done:
+            continue
+        if time.monotonic() > deadline:
+            print("out of time; the same command goes on from here")
+            break
+        X, y = load(table, options.max_rows)
+        found = {**key, "rows": len(y), "classes": int(y.max()) + 1, **cell(X, y, backend, split)}
+        cells.append(found)
+        with path.open("a") as handle:
+            handle.write(json.dumps(found) + "\n")
+        shown = " ".join(f"{name} {found[name]:.3f}" for name in METHODS)
+        print(f"{table.stem} {backend} {split}: {shown} ({found['seconds']:.0f} s)", flush=True)
+    return [c for c in cells if c["max_rows"] == options.max_rows and c["split"] < options.splits]
+
+
+def means(cells: list[dict[str, Any]], backend: str, splits: int) -> pd.DataFrame:
+    """Mean score of each method on each set of which all splits are there."""
+    frame = pd.DataFrame([c for c in cells if c["backend"] == backend])
+    if frame.empty:
+        return frame
+    grouped = frame.groupby("set")
+    columns = [*METHODS, "rows", "classes", "seconds", "favoured"]
+    return grouped[columns].mean()[grouped.size() == splits]
+
+
+def summary(table: pd.DataFrame) -> list[dict[str, Any]]:
+    scores = table[list(METHODS)].to_numpy()
+    ranks = rankdata(-scores, axis=1).mean(axis=0)
+    rows = []
+    for name, own, rank in zip(METHODS, scores.T, ranks, strict=True):
+        gains = own - table[BASELINE].to_numpy()
+        rows.append(
+            {
+                "method": name,
+                "mean": float(own.mean()),
+                "rank": float(rank),
+                "difference": float(gains.mean()),
+                "better": int((gains > MARGIN).sum()),
+                "worse": int((gains < -MARGIN).sum()),
+                "wilcoxon_p": float(wilcoxon(gains).pvalue) if np.any(gains != 0) else None,
+            }
+        )
+    return rows
+
+
+def method_lines(rows: list[dict[str, Any]], sets: int) -> str:
+    lines = [
+        "| method | mean macro-F1 | average rank | difference to tuned | better–equal–worse | Wilcoxon p |",
+        "|---" * 6 + "|",
+    ]
+    for row in rows:
+        equal = sets - row["better"] - row["worse"]
+        p_value = "" if row["wilcoxon_p"] is None else f"{row['wilcoxon_p']:.3f}"
+        versus = f"{row['difference']:+.4f} | {row['better']}–{equal}–{row['worse']}"
+        if row["method"] == BASELINE:
+            versus = "baseline |"
+        lines.append(
+            f"| {row['method']} | {row['mean']:.4f} | {row['rank']:.2f} | {versus} | {p_value} |"
+        )
+    return "\n".join(lines)
+
+
+def set_lines(table: pd.DataFrame) -> str:
+    head = ["| set | rows | classes | " + " | ".join(METHODS) + " | splits with aligned rounds |"]
+    lines = [*head, "|---" * (4 + len(METHODS)) + "|"]
+    for name, row in table.sort_index().iterrows():
+        best = max(row[m] for m in METHODS)
+        shown = [f"**{row[m]:.3f}**" if row[m] == best else f"{row[m]:.3f}" for m in METHODS]
+        lines.append(
+            f"| {name} | {row['rows']:.0f} | {row['classes']:.0f} | {' | '.join(shown)} | {row['favoured']:.0%} |"
+        )
+    return "\n".join(lines)
+
+
+def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    command = (
+        "EASTWARD_DATA=<data folder> python benchmarks/boosting_tabular.py "
+        f"--splits {options.splits} --max-rows {options.max_rows}"
+    )
+    packages = ("eastward", "lightgbm", "xgboost", "torch", "scikit-learn")
+    facts: dict[str, Any] = {
+        "command": command,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+    }
+    sections = []
+    for backend in ("lightgbm", "xgboost"):
+        table = means(cells, backend, options.splits)
+        if table.empty:
+            continue
+        rows = summary(table)
+        facts[backend] = {"sets": len(table), "methods": rows}
+        kept = f"Aligned rounds were kept in {table['favoured'].mean():.0%} of the fits."
+        sections.append(
+            f"## {backend}: {len(table)} of {len(tables())} sets\n\n{method_lines(rows, len(table))}\n\n"
+            f"{kept} Mean macro-F1 of each set (best in bold):\n\n{set_lines(table)}\n"
+        )
+    protocol = __doc__.split("Protocol. ")[1].replace("``", "`").strip()
+    scale = f"{options.splits} splits, at most {options.max_rows} rows of each set."
+    text = "\n".join(["# Boosted trees by the metric", "", scale, "", *sections])
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "README.md").write_text(
+        f"{text}\nProtocol: {protocol}\n\nRegenerate with `{command}`. Every cell is in `results.json`.\n"
+    )
+    (RESULTS / "results.json").write_text(json.dumps({**facts, "cells": cells}, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--max-rows", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--store", type=Path, default=ROOT / "build" / "boosting")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    # A class with one row left in training is said once per fit, in every fold.
+    warnings.filterwarnings("ignore", "only one sample each of class")
+    cells = run(options)
+    if cells:
+        write(cells, options)
+
+
+if __name__ == "__main__":
+    main()
