@@ -28,7 +28,7 @@ from eastward.metrics import Metric
 from eastward.protocols import Reduce, Step
 from eastward.steps import STEPS
 
-__all__ = ["Terms", "definition_of", "fused_losses", "loss_of_batch"]
+__all__ = ["Terms", "definition_of", "fused_losses", "gradient_of_losses", "loss_of_batch"]
 
 _PLAIN_TENSORS = (Tensor, nn.Parameter)
 
@@ -141,6 +141,39 @@ def fused_losses(
     check : callable, optional
         Looks at every value and says what is wrong; called when something seems to be.
     """
+    evaluation = _evaluation(batch, terms, temperature, reduce, anchor, check)
+    if evaluation is None:
+        return None
+    losses = evaluate(batch.logits, evaluation)
+    if check is not None and bool(evaluation.empty):
+        warnings.warn(
+            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
+            stacklevel=4,
+        )
+    return losses
+
+
+def gradient_of_losses(
+    batch: Batch, terms: Terms, temperature: Tensor | float, *, reduce: Reduce | None = None
+) -> tuple[Tensor, Tensor] | None:
+    """Losses ``(K,)`` and the gradient of their sum at the logits, without a graph; None as above."""
+    evaluation = _evaluation(batch, terms, temperature, reduce, None, None)
+    if evaluation is None:
+        return None
+    with torch.no_grad():
+        losses = evaluation.losses(batch.logits)
+        slope = evaluation.gradient(batch.logits, torch.ones_like(losses))
+    return losses.to(slope.dtype), slope
+
+
+def _evaluation(
+    batch: Batch,
+    terms: Terms,
+    temperature: Tensor | float,
+    reduce: Reduce | None,
+    anchor: Callable[[Tensor], Tensor] | None,
+    check: Callable[[], object] | None,
+) -> Evaluation | None:
     if not _applies(batch, terms, temperature):
         return None
     backend = backend_for(batch.logits.device.type)
@@ -160,14 +193,7 @@ def fused_losses(
         return torch.stack(losses)
 
     scoring = scoring._replace(anchor=past.first) if anchor is not None else scoring
-    evaluation = Evaluation(backend, problem, scoring, labels, weights, definition, check)
-    losses = evaluate(batch.logits, evaluation)
-    if check is not None and bool(evaluation.empty):
-        warnings.warn(
-            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
-            stacklevel=4,
-        )
-    return losses
+    return Evaluation(backend, problem, scoring, labels, weights, definition, check)
 
 
 class _TableLoss:

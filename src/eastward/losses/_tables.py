@@ -27,14 +27,25 @@ from eastward.steps import STEPS
 # rightly predicted. The value is the score among that many easy samples; false positives lower it.
 VIRTUAL_SHARE = 0.01
 
+# Metrics seen last, each beside the object whose id is its key: a training loop asks for the same one in every step.
+_PREPARED: dict[tuple[int, str], tuple[Any, Metric]] = {}
+_REMEMBERED = 64
+
 
 def prepare_metric(
     caller: str, metric: str | Metric | Callable[[Any], Tensor], absent: str
 ) -> Metric:
     """The metric with its policy for absent classes bound."""
+    known = _PREPARED.get((id(metric), absent))
+    if known is not None and known[0] is metric:
+        return known[1]
     _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
     chosen = as_metric(metric)
-    return chosen.with_options(absent=absent) if chosen.per_class else chosen
+    chosen = chosen.with_options(absent=absent) if chosen.per_class else chosen
+    if len(_PREPARED) >= _REMEMBERED:
+        _PREPARED.clear()
+    _PREPARED[id(metric), absent] = (metric, chosen)
+    return chosen
 
 
 def soft_tables(

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eastward.losses import metric_loss
+from eastward.losses.stacked import stacked_losses, stacked_losses_and_gradient
 from eastward.metrics import Metric
 from eastward.protocols import Reduce
 
@@ -144,7 +145,32 @@ class MetricObjective:
             losses = losses + self.blend * self._cross_entropy(logits, targets, weights)
         return losses
 
+    def with_gradient(
+        self, logits: Tensor, targets: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Losses ``(K,)`` and their gradient from one kernel, without autograd; None where there is none."""
+        found = stacked_losses_and_gradient(logits, targets, weights, self.metric, **self._terms())
+        if found is None or not self.blend:
+            return found
+        mixed = self._cross_entropy.with_gradient(logits, targets, weights)
+        if mixed is None:
+            return None
+        (losses, slope), (entropy, its_slope) = found, mixed
+        return losses + self.blend * entropy, slope.add_(its_slope, alpha=self.blend)
+
+    def _terms(self) -> dict[str, Any]:
+        return {
+            "temperature": self.temperature,
+            "prior": self.prior,
+            "ignore_index": IGNORED,
+            "reduce": self.reduce,
+            **self.options,
+        }
+
     def _losses(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        found = stacked_losses(logits, targets, weights, self.metric, **self._terms())
+        if found is not None:
+            return found.to(logits.dtype)
         if len(logits) > 1 and self._vectorised:
             try:
                 return self._all_at_once(logits, targets, weights)
@@ -166,11 +192,7 @@ class MetricObjective:
             logits,
             targets,
             self.metric,
-            temperature=self.temperature,
-            prior=self.prior,
             sample_weight=weights,
-            ignore_index=IGNORED,
-            reduce=self.reduce,
             check_inputs=False,
-            **self.options,
+            **self._terms(),
         )
