@@ -75,7 +75,9 @@ class _Round(MessagePassing):  # type: ignore[misc]
     """One exchange of messages: edges look at their ends, then people at their edges."""
 
     def __init__(self, hidden: int) -> None:
-        super().__init__(aggr="sum")
+        # The mean, not the sum: steps must not grow with the number of people, or a metric as loss runs into
+        # «everybody belongs together» before it has seen a difference.
+        super().__init__(aggr="mean")
         self.edge_update_rule = _perceptron(3 * hidden, hidden)
         self.node_update_rule = _perceptron(2 * hidden, hidden)
 
@@ -106,7 +108,7 @@ class GroupAffinityNetwork(nn.Module):
 
     Notes
     -----
-    Edges are updated from their two ends, people from the sum of their edges, and a pair is judged from both of its
+    Edges are updated from their two ends, people from the mean of their edges, and a pair is judged from both of its
     directed edges in a way that does not depend on their order. The papers name message passing (Battaglia et al.)
     and refer for its sizes to Thompson et al., who are not among our sources: width and rounds are our choice.
 
