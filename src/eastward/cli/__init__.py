@@ -12,6 +12,7 @@ from eastward.cli.evaluate import evaluate
 from eastward.cli.metrics import metrics
 from eastward.cli.predict import predict
 from eastward.cli.report import report
+from eastward.cli.reproduce import reproduce
 from eastward.cli.train import train
 
 __all__ = ["app", "main"]
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, compare, train, evaluate, predict, report, metrics, datasets):
+for command in (demo, compare, train, evaluate, predict, report, reproduce, metrics, datasets):
     app.command()(command)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def read_cifar10(folder: Path | None) -> Images:
     if rows.size % CIFAR_ROW:
         _checks.fail("read_cifar10", str(path), f"rows of {CIFAR_ROW} bytes", f"{rows.size} bytes")
     rows = rows.reshape(-1, CIFAR_ROW)
-    return Images(rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].astype(np.int64), CIFAR_CLASSES)
+    pixels, labels = rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].astype(np.int64)
+    return Images(pixels, labels, CIFAR_CLASSES, num_test=len(parts[-1]) // CIFAR_ROW)
 
 
 def _cifar_bytes(path: Path, folder: Path | None) -> Iterator[bytes]:
@@ -78,9 +80,8 @@ def read_fashion(folder: Path | None) -> Images:
                 missing("fashion_mnist", folder, f"fashion-mnist/{path.name}")
         pixels.append(idx_array(images))
         labels.append(idx_array(classes))
-    return Images(
-        np.concatenate(pixels)[:, None], np.concatenate(labels).astype(np.int64), FASHION_CLASSES
-    )
+    codes = np.concatenate(labels).astype(np.int64)
+    return Images(np.concatenate(pixels)[:, None], codes, FASHION_CLASSES, num_test=len(labels[-1]))
 
 
 def idx_array(path: Path) -> Any:
@@ -108,4 +109,5 @@ def one_against_rest(images: Images, positive: tuple[str, ...]) -> Images:
         _checks.one_of("one_against_rest", "positive", name, images.classes)
     codes = [images.classes.index(name) for name in positive]
     targets = np.isin(images.targets, codes).astype(np.int64)
-    return Images(images.pixels, targets, ("rest", " or ".join(positive)))
+    names = ("rest", " or ".join(positive))
+    return replace(images, targets=targets, classes=names)

@@ -41,11 +41,14 @@ class Images:
         ``(N,)`` int64.
     classes : tuple of str
         A name for each class.
+    num_test : int, default=0
+        How many of the last pictures are the owners' test set.
     """
 
     pixels: np.ndarray[Any, np.dtype[np.uint8]]
     targets: np.ndarray[Any, np.dtype[np.int64]]
     classes: tuple[str, ...]
+    num_test: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,247 @@
+"""One cell: a method trained once on a data set. Finished ones are kept, line by line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eastward import baselines
+from eastward.experiments import networks
+from eastward.experiments.design import Panel
+from eastward.experiments.efforts import Effort
+from eastward.experiments.epochs import epoch_watch, scores_of_epochs
+from eastward.experiments.methods import METHODS, Problem, tuned_threshold
+from eastward.experiments.scores import all_scores
+from eastward.experiments.splits import Split, load_split
+from eastward.experiments.training import Plan, predict_logits, train_network
+
+__all__ = ["CellBook", "cell_key", "describe_cell", "run_cell"]
+
+Cell = dict[str, Any]
+
+
+def describe_cell(panel: Panel, method: str, effort: Effort, point: Mapping[str, Any]) -> Cell:
+    """Everything that the result of a cell depends on, but the trial; what does not matter is left out."""
+    chosen = METHODS[method]
+    cell: Cell = {
+        "data": panel.data,
+        "options": dict(panel.options),
+        "samples": effort.samples,
+        "method": method,
+        "network": panel.network,
+    }
+    if panel.official_test:
+        cell["official_test"] = True
+    if chosen.classical:
+        return cell | ({"trees": effort.trees} if chosen.classical == "forest" else {})
+    cell |= {"width": effort.width, "max_epochs": effort.max_epochs, **point}
+    if chosen.annealed:
+        cell |= {"cooling_patience": effort.cooling_patience, "cold_steps": effort.cold_steps}
+    else:
+        cell |= {"patience": effort.patience}
+        cell.pop("rate")
+    if effort.max_steps is not None:
+        cell |= {"max_steps": effort.max_steps, "max_valid": effort.max_valid}
+    if panel.optimizer != "adamw":
+        cell |= {"optimizer": panel.optimizer, "augment": panel.augment}
+    return cell
+
+
+def cell_key(cell: Cell) -> str:
+    """A short name for a cell.
+
+    Examples
+    --------
+    >>> cell_key({"method": "ce", "trial": 0}) == cell_key({"trial": 0, "method": "ce"})
+    True
+    """
+    return hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class CellBook:
+    """Finished cells in a file of JSON lines; a run that was stopped goes on where it was.
+
+    Parameters
+    ----------
+    path : Path
+        Made when the first cell is finished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._results: dict[str, dict[str, Any]] = {}
+        for line in self._lines():
+            self._results[line["key"]] = line
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        if not self.path.exists():
+            return
+        for text in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                yield json.loads(text)
+            except ValueError:  # the last line of a run that was killed while it wrote
+                continue
+
+    def find(self, cell: Cell) -> dict[str, Any] | None:
+        """The result of ``cell``, if it is finished."""
+        return self._results.get(cell_key(cell))
+
+    def add(self, cell: Cell, result: Mapping[str, Any]) -> None:
+        """Keep a result, at once and whole."""
+        line = {"key": cell_key(cell), "cell": cell, **result}
+        self._results[line["key"]] = line
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A line that a killed run left unfinished must not spoil this one.
+        torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(
+                ("\n" if torn and self.path.stat().st_size else "") + json.dumps(line) + "\n"
+            )
+
+
+def run_cell(cell: Cell, folder: Path | None, *, verify: bool) -> dict[str, Any]:
+    """Train and score one cell.
+
+    Parameters
+    ----------
+    cell : dict
+        What :func:`describe_cell` made, and ``trial``.
+    folder : Path or None
+        The data folder.
+    verify : bool
+        Whether the data must have the published balance.
+
+    Returns
+    -------
+    dict
+        ``scores``, ``valid_loss`` (None for classical methods), ``epochs``, ``seconds`` of this process and ``wall``.
+    """
+    started, wall = time.process_time(), time.perf_counter()
+    split = _split(
+        cell["data"],
+        folder,
+        verify,
+        cell["samples"],
+        bool(cell.get("official_test")),
+        json.dumps(cell["options"], sort_keys=True),
+    )
+    # Saturated networks make numbers so small that a processor multiplies them a hundred times more slowly.
+    torch.set_flush_denormal(True)
+    torch.manual_seed(cell["trial"])
+    run = _classical if METHODS[cell["method"]].classical else _network
+    result = run(cell, split)
+    seconds = {"seconds": time.process_time() - started, "wall": time.perf_counter() - wall}
+    return result | {name: round(value, 2) for name, value in seconds.items()}
+
+
+@lru_cache(maxsize=2)
+def _split(
+    data: str, folder: Path | None, verify: bool, samples: int | None, official: bool, options: str
+) -> Split:
+    return load_split(
+        data,
+        folder,
+        verify=verify,
+        samples=samples,
+        official_test=official,
+        options=json.loads(options),
+    )
+
+
+def _network(cell: Cell, split: Split) -> dict[str, Any]:
+    method = METHODS[cell["method"]]
+    outputs = 1 if method.one_logit else split.num_classes
+    make = networks.NETWORKS[cell["network"]]
+    network = make(split.train.inputs[0], outputs, cell["dropout"], cell["width"])
+    if method.make is None:  # for the type checker: classical methods do not come here
+        raise RuntimeError(cell["method"])
+    criterion = method.make(Problem(split.classes, split.class_counts))
+    watched = cell.get("optimizer") == "sgd"
+    watch = epoch_watch(cell["method"], criterion, split) if watched else None
+    plan = _plan(cell, watch)
+    outcome = train_network(network, criterion, split, plan, seed=cell["trial"])
+    scores = _network_scores(network, split, tuned=method.tuned)
+    scores |= {
+        "epochs": float(outcome.epochs),
+        "epoch_seconds": outcome.seconds / outcome.epochs,
+    }
+    if watched:
+        scores |= scores_of_epochs(outcome.history)
+    history = {"history": outcome.history} if watched else {}
+    return {"valid_loss": outcome.valid_loss, "epochs": outcome.epochs, "scores": scores, **history}
+
+
+def _plan(cell: Cell, watch: Any) -> Plan:
+    method = METHODS[cell["method"]]
+    known = ("max_epochs", "patience", "cooling_patience", "cold_steps", "max_steps", "max_valid")
+    given = {name: cell[name] for name in known if name in cell}
+    given |= {"rate": cell["rate"]} if "rate" in cell else {}
+    return Plan(
+        **{
+            "patience": 0,
+            **given,
+            "batch_size": cell["batch_size"],
+            "learning_rate": cell["learning_rate"],
+            "optimizer": cell.get("optimizer", "adamw"),
+            "annealed": method.annealed,
+            "augment": networks.moved_and_mirrored if cell.get("augment") else None,
+            "watch": watch,
+            **method.plan,
+        }
+    )
+
+
+def _network_scores(network: torch.nn.Module, split: Split, *, tuned: bool) -> dict[str, float]:
+    logits = predict_logits(network, split.test.inputs)
+    targets = split.test.targets.flatten().numpy()
+    if split.num_classes > 2:
+        return all_scores(targets, logits.argmax(1).numpy(), None, split.classes)
+    probability = positive_probability(logits)
+    threshold = 0.5
+    if tuned:
+        valid = positive_probability(predict_logits(network, split.valid.inputs))
+        threshold = tuned_threshold(valid, split.valid.targets.flatten())
+    decided = (probability >= threshold).long().numpy()
+    return all_scores(targets, decided, probability.numpy(), split.classes)
+
+
+def positive_probability(logits: Tensor) -> Tensor:
+    """Probability of class 1 from one logit or from two.
+
+    Examples
+    --------
+    >>> positive_probability(torch.zeros(2, 1)).tolist()
+    [0.5, 0.5]
+    """
+    return logits[:, 0].sigmoid() if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
+
+
+def _classical(cell: Cell, split: Split) -> dict[str, Any]:
+    model = _classifier(cell, images=split.train.inputs.dim() == 4)
+    model.fit(split.train.inputs.numpy(), split.train.targets.numpy())
+    decided = np.asarray(model.predict(split.test.inputs.numpy()))
+    probability = None
+    if split.num_classes == 2 and hasattr(model, "predict_proba"):
+        probability = model.predict_proba(split.test.inputs.numpy())[:, 1]
+    scores = all_scores(split.test.targets.numpy(), decided, probability, split.classes)
+    return {"valid_loss": None, "epochs": 0, "scores": scores}
+
+
+def _classifier(cell: Cell, *, images: bool) -> Any:
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415  # only one row needs it
+
+    if METHODS[cell["method"]].classical == "forest":
+        if images:
+            return baselines.image_forest(n_estimators=cell["trees"], random_state=cell["trial"])
+        return RandomForestClassifier(cell["trees"], random_state=cell["trial"])
+    linear = baselines.ConvexCalibratedFBeta()
+    return baselines.on_principal_components(linear) if images else linear
