@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
+from eastward.baselines.pointwise import focal_terms
 from eastward.protocols import Reduce
 from eastward.training.objectives import IGNORED, member_means
 
@@ -50,16 +50,11 @@ class FocalObjective:
         if self.multilabel:
             # log p of the true side of every label
             signs = labels.to(logits.dtype) * 2 - 1
-            each = (self._focal(functional.logsigmoid(logits.float() * signs)) * known).mean(-1)
+            logs = functional.logsigmoid(logits.float() * signs)
+            each = (focal_terms(logs, self.gamma) * known).mean(-1)
             known = known.all(-1)
         else:
             logs = logits.float().log_softmax(-1)
-            each = self._focal(logs.gather(-1, labels.unsqueeze(-1)).squeeze(-1))
+            each = focal_terms(logs.gather(-1, labels.unsqueeze(-1)).squeeze(-1), self.gamma)
         mass = known.to(each.dtype) if weights is None else weights * known
         return member_means(each, mass, self.reduce)
-
-    def _focal(self, log_probability: Tensor) -> Tensor:
-        # 1 - p by expm1, which keeps its digits where p is close to one; the clamp keeps the gradient of a
-        # power finite at exactly zero.
-        miss = (-torch.expm1(log_probability)).clamp_min(torch.finfo(log_probability.dtype).tiny)
-        return -(miss**self.gamma) * log_probability
