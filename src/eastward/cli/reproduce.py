@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,9 @@ from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, status_console, wants_json
 
 if TYPE_CHECKING:
-    from eastward.experiments import Experiment
+    from rich.progress import Progress, TaskID
+
+    from eastward.experiments.design import Experiment
 
 __all__ = ["reproduce"]
 
@@ -40,9 +43,12 @@ DataDir = Annotated[
     typer.Option("--data-dir", metavar="DIR", help="Data folder; EASTWARD_DATA if not given."),
 ]
 Out = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "--out", "-o", metavar="DIR", help="Results; a run that was stopped there goes on."
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Results; a run that was stopped there goes on. results, at scale smoke build/smoke, if not given.",
     ),
 ]
 Only = Annotated[
@@ -63,7 +69,7 @@ def reproduce(
     scale: Scale = "cpu",
     seeds: Seeds = None,
     data_dir: DataDir = None,
-    out: Out = Path("results"),
+    out: Out = None,
     only: Only = None,
     jobs: Jobs = 1,
     download: Download = False,
@@ -92,9 +98,11 @@ def reproduce(
 
     experiment = get(name)
     folder = _folder(data_dir, scale)
-    run = Run(scale, out, folder, seeds, seed, jobs, tuple(only or ()))
+    # Figures of a test must not replace those that mean something.
+    results = out or Path("build/smoke" if scale == "smoke" else "results")
+    run = Run(scale, results, folder, seeds, seed, jobs, tuple(only or ()))
     run.effort(experiment.panels[0], experiment.panels[0].methods[0])  # a wrong scale is told now
-    again = command_line(context, download=False, render=False, data_dir=None, jobs=1)
+    again = command_line(context, download=False, render=False, data_dir=None, jobs=None)
     if download:
         _fetch(experiment, folder, run.only)
     if not render:
@@ -102,7 +110,7 @@ def reproduce(
         with going_on(advice), _progress() as progress:
             run_experiment(experiment, run, progress)
     summary = summarise(experiment, run, command=again)
-    page = write_results(summary, out)
+    page = write_results(summary, results)
     if wants_json():
         emit_json(summary)
         return
@@ -133,8 +141,8 @@ def _show_list() -> None:
     table.add_column("name", no_wrap=True)
     table.add_column("what")
     table.add_column("minutes", justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(row["name"], f"{row['what']} ({row['source']})", f"{row['minutes']:g}")
+    for e in EXPERIMENTS.values():
+        table.add_row(e.name, f"{e.title} ({e.source})", f"{e.minutes:g}")
     say(table)
     say(
         "Minutes: scale cpu, one core. Scale smoke takes seconds; scale paper is for a GPU and days."
@@ -157,11 +165,11 @@ def _fetch(experiment: Experiment, folder: Path | None, only: tuple[str, ...]) -
         for name in SOURCES:
             if any(data.startswith(name) for data in wanted) and SOURCES[name].files:
                 bar = bars.add_task(name, total=None)
-                download(
-                    name,
-                    folder,
-                    lambda done, total, bar=bar: bars.update(bar, completed=done, total=total),
-                )
+                download(name, folder, partial(_advance, bars, bar))
+
+
+def _advance(bars: Progress, bar: TaskID, done: int, total: int | None) -> None:
+    bars.update(bar, completed=done, total=total)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def _panel(experiment: Experiment, panel: Panel, run: Run, book: CellBook) -> di
         "size": _size(panel, run.effort(panel, panel.methods[0])),
         "scores": {name: TITLES[name] for name in panel.scores},
         "rows": rows,
-        "claims": [_claim(claim, panel, figures) for claim in panel.claims],
+        "claims": [_claim(claim, panel, figures) for claim in panel.claims if run.scale != "smoke"],
     }
 
 
@@ -85,7 +85,8 @@ def _row(name: str, panel: Panel, method: str, run: Run, book: CellBook) -> dict
     found = [book.find(run.cell(panel, method, point, trial)) for trial in range(effort.trials)]
     done = [result for result in found if result is not None]
     searched = [book.find(run.cell(panel, method, p, 0)) for p in grid_points(effort) if p != point]
-    published = panel.published.get(method, {})
+    # A test is compared with nothing.
+    published = {} if run.scale == "smoke" else panel.published.get(method, {})
     scores = {
         score: _score(name, panel, method, score, done, published.get(score))
         for score in panel.scores
@@ -123,8 +124,7 @@ def _score(
 ) -> dict[str, Any]:
     values = [result["scores"][score] for result in done if score in result["scores"]]
     ours = figure_of(values) if values else None
-    comparable = ours is not None and theirs is not None
-    distance = pooled_distance(ours, theirs) if comparable else None  # type: ignore[arg-type]  # not None then
+    distance = None if ours is None or theirs is None else pooled_distance(ours, theirs)
     result: dict[str, Any] = {
         "ours": None if ours is None else _plain(ours),
         "theirs": None if theirs is None else {"mean": theirs.mean, "spread": theirs.spread},
