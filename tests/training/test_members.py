@@ -60,7 +60,7 @@ def test_members_trained_together_are_members_trained_alone(objective):
         own = Rows(rows.inputs, rows.targets, None, [rows.train[k]], [rows.valid[k]], 3)
         single = small_run(stage, own, members=alone)
         replay = iter(orders)
-        single.source.epoch = lambda _, k=k, replay=replay: [b[k : k + 1] for b in next(replay)]
+        single.source.epoch = lambda _, __, k=k, replay=replay: [b[k : k + 1] for b in next(replay)]
         run_stage(single, [])
         for name, value in alone.member_state(0).items():
             torch.testing.assert_close(value, together.member_state(k)[name], msg=name)

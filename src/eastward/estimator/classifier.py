@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from eastward.estimator import construction, fitting, preparation, saving
+from eastward.estimator import construction, fitting, preparation, saving, streaming
 from eastward.training import (
     Callback,
     Rows,
@@ -80,7 +80,14 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     checkpoint : path, optional
         Folder for checkpoints; ``fit`` continues an unfinished run of the same data and parameters there.
     accelerator, devices, strategy, precision
-        Passed to Lightning Fabric.
+        Of Lightning Fabric. With ``devices=2`` (or more; ``strategy="ddp"``) so many processes train together, with the
+        steps and the gradient of one: ``batch_size`` counts the rows of all. Inside ``torchrun`` its processes are
+        used. In a script, protect the call by ``if __name__ == "__main__":``.
+    accumulate : None or "exact", default=None
+        "exact": stages that minimise the metric take one step for ``effective_batch`` rows, which pass through the
+        network ``batch_size`` at a time, twice; the gradient is that of all rows together.
+    effective_batch : int, optional
+        Rows of such a step; default eight times the batch size.
     loggers : Logger or sequence, optional
         Fabric loggers (TensorBoard, CSV, MLflow).
     callbacks : sequence of Callback, optional
@@ -143,6 +150,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         devices: int = 1,
         strategy: str = "auto",
         precision: str = "32-true",
+        accumulate: str | None = None,
+        effective_batch: int | None = None,
         loggers: Any = None,
         callbacks: Sequence[Callback] | None = None,
         random_state: Any = None,
@@ -172,6 +181,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.devices = devices
         self.strategy = strategy
         self.precision = precision
+        self.accumulate = accumulate
+        self.effective_batch = effective_batch
         self.loggers = loggers
         self.callbacks = callbacks
         self.random_state = random_state
@@ -189,11 +200,14 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Parameters
         ----------
-        X : array-like, DataFrame, Tensor, dict of Tensor, or DataLoader
+        X : array-like, DataFrame, Tensor, dict of Tensor, DataLoader, or path
             ``(n_samples, n_features)`` numbers; any rank with a module of your own. A DataLoader yields
             ``(inputs, targets)`` or ``(inputs, targets, weights)``, is used as it is, and needs ``validation_data``.
-        y : array-like
-            ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators; None with a DataLoader.
+            A path names a Parquet file, or a folder of them, whose numeric columns are streamed: the table may be
+            larger than memory.
+        y : array-like or str
+            ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators; None with a DataLoader; the name of the
+            target column with a path.
         sample_weight : array-like, optional
             ``(n_samples,)``; a row of weight zero does not exist.
         validation_data : tuple (X, y) or DataLoader, optional
@@ -208,7 +222,9 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            if isinstance(X, DataLoader):
+            if streaming.is_stream(X):
+                fitting.fit_stream(self, X, y, sample_weight, validation_data, seed)
+            elif isinstance(X, DataLoader):
                 fitting.fit_loader(self, X, y, sample_weight, validation_data, seed)
             else:
                 fitting.fit_table(self, X, y, sample_weight, validation_data, seed)

@@ -37,8 +37,22 @@ def check_parameters(model: Any) -> None:
     _checks.in_unit_interval(caller, "validation_fraction", model.validation_fraction)
     _checks.in_unit_interval(caller, "cooling_rate", model.cooling_rate)
     _checks.temperature(caller, model.temperature)
+    _check_accumulation(caller, model)
     _check_flags(caller, model)
     _check_widths(caller, model.hidden)
+
+
+def _check_accumulation(caller: str, model: Any) -> None:
+    if model.accumulate is not None:
+        _checks.one_of(caller, "accumulate", model.accumulate, ("exact",), otherwise="None")
+    if model.effective_batch is None:
+        return
+    _checks.whole_number(caller, "effective_batch", model.effective_batch, at_least=1)
+    if model.accumulate is None:
+        advice = "Add accumulate='exact'."
+        _checks.fail(
+            caller, "effective_batch", "None without accumulate", model.effective_batch, advice
+        )
 
 
 def _check_flags(caller: str, model: Any) -> None:
@@ -62,10 +76,13 @@ def stage_options(model: Any, count: int) -> dict[str, Any]:
     """What the recipes want to know; an automatic batch size grows with the rows."""
     sizes = ((512, 32), (3_000, 128), (30_000, 256), (300_000, 1024))
     automatic = next((size for limit, size in sizes if count <= limit), 4096)
+    batch_size = automatic if model.batch_size == "auto" else int(model.batch_size)
+    effective = model.effective_batch or 8 * batch_size
     return {
         "max_epochs": model.max_epochs,
         "learning_rate": model.learning_rate,
-        "batch_size": automatic if model.batch_size == "auto" else int(model.batch_size),
+        "batch_size": batch_size,
+        "effective_batch": effective if model.accumulate == "exact" else None,
         "patience": model.patience,
         "aligned": model.aligned,
         "temperature": model.temperature,

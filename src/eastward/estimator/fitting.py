@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward.estimator import construction, loaders, preparation
+from eastward.estimator import construction, loaders, preparation, streaming
 from eastward.estimator.stage_report import stage_report
 from eastward.training import LoaderBatches, Rows, recipe_stages
 from eastward.training.batches import take
 from eastward.training.checkpoint import fingerprint
 from eastward.training.launch import train_with_devices
 from eastward.training.runner import tune_decision
+from eastward.training.streams import StreamBatches
 
 
 def fit_table(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
@@ -50,6 +51,24 @@ def fit_loader(
     source = LoaderBatches(loader, partial(loaders.encoded, labels=labels))
     generator = torch.Generator().manual_seed(seed)
     run_stages(model, loaders.rows_of(held, labels), seed, generator, source, count)
+
+
+def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
+    """Fit ``model`` on Parquet files that may be larger than memory."""
+    if sample_weight is not None or validation is not None or model.class_weight is not None:
+        names = "sample_weight, validation_data and class_weight"
+        advice = "Read the files into memory for these, or pass a DataLoader."
+        _checks.fail(preparation.CALLER, names, "None with Parquet files", "a value", advice)
+    if model.n_folds not in ("auto", 1):
+        advice = "Rows of a stream are not dealt out to folds: one network is trained."
+        _checks.fail(
+            preparation.CALLER, "n_folds", "'auto' or 1 with Parquet files", model.n_folds, advice
+        )
+    rows, source, labels = streaming.prepared_stream(model, X, y, seed)
+    _set_labels(model, labels)
+    model.n_folds_ = 1
+    generator = torch.Generator().manual_seed(seed)
+    run_stages(model, rows, seed, generator, source, sum(source.train_rows))
 
 
 def _set_labels(model: Any, labels: preparation.Labels) -> None:
@@ -89,7 +108,7 @@ def run_stages(
     rows: Rows,
     seed: int,
     generator: torch.Generator,
-    loader: LoaderBatches | None = None,
+    loader: LoaderBatches | StreamBatches | None = None,
     count: int | None = None,
 ) -> None:
     """Train the members, tune the decision, and say what each stage brought."""
@@ -99,7 +118,8 @@ def run_stages(
     )
     model.members_ = construction.new_members(model, rows)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
-    identity = "" if checkpoint is None else _identity(model, rows, stages, seed)
+    files = loader.table.identity if isinstance(loader, StreamBatches) else ""
+    identity = "" if checkpoint is None else _identity(model, rows, stages, seed) + files
     result = train_with_devices(
         construction.fabric_options(model),
         model.members_,

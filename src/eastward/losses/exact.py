@@ -8,8 +8,8 @@ without gradient, and with ``K = dL/dC`` there the gradient of the whole is the 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -28,6 +28,8 @@ def exact_backward(
     loss: EASTLoss,
     model: Callable[[Any], Tensor],
     micro_batches: Iterable[Sequence[Any]],
+    *,
+    chunk_rows: int | None = None,
 ) -> Scalar:
     r"""Backward pass of the loss of all micro-batches together; memory of one of them.
 
@@ -42,6 +44,9 @@ def exact_backward(
         From inputs to logits. Gradients are added to its parameters' ``.grad``, as by ``backward()``.
     micro_batches : iterable of (inputs, targets) or (inputs, targets, sample_weight)
         Kept in a list; any sizes.
+    chunk_rows : int, optional
+        Cut every micro-batch into pieces of at most so many rows, which pass through the network one by one: the
+        batches of a loader may then be as large as is handy. Inputs have to be tensors, or dictionaries of them.
 
     Returns
     -------
@@ -51,7 +56,8 @@ def exact_backward(
     Notes
     -----
     Dropout sees the same random numbers in both passes. Batch norm in training mode normalises each micro-batch by
-    itself and would update its statistics twice: put it in evaluation mode or use another norm (a warning says so).
+    itself, which is another network than one that sees all rows at once: put it in evaluation mode or use another norm
+    (a warning says so). Its running statistics are updated once, in the second pass.
     Inside a process group the tables are summed over processes, and under DistributedDataParallel gradients are
     synchronised once, in the last micro-batch.
 
@@ -66,6 +72,8 @@ def exact_backward(
     """
     batches = [tuple(batch) for batch in micro_batches]
     _check(loss, model, batches)
+    if chunk_rows is not None:
+        batches = _chunks(batches, chunk_rows)
     across = resolve_reduce(loss.process_group)
     totals = _class_totals(loss, batches, across)
     tables, states = _summed_tables(loss, model, batches, totals)
@@ -77,7 +85,7 @@ def exact_backward(
     for index, (batch, state) in enumerate(zip(batches, states, strict=True)):
         last = index == len(batches) - 1
         with torch.random.fork_rng(), _unsynchronised(model, last=last):
-            _set_random_state(state)
+            restore_random_state(state)
             part = _tables(loss, model, batch, totals)
             (part * slope).sum().backward()
     return value.detach()
@@ -88,9 +96,9 @@ def _summed_tables(
 ) -> tuple[Tensor, list[Any]]:
     """First pass: the table of everything, and the random state before each micro-batch."""
     states, total = [], None
-    with torch.no_grad():
+    with torch.no_grad(), still_statistics(model):
         for batch in batches:
-            states.append(_random_state())
+            states.append(random_state())
             part = _tables(loss, model, batch, totals)
             total = part if total is None else total + part
     if total is None:
@@ -141,11 +149,10 @@ def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
         _checks.fail("exact_backward", "loss", "without running", f"{loss.running}", advice)
     if not batches:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")
-    modules = model.modules() if isinstance(model, nn.Module) else ()
-    if any(isinstance(m, nn.modules.batchnorm._BatchNorm) and m.training for m in modules):  # noqa: SLF001
+    if normalises_batches(model):
         warnings.warn(
-            "batch norm in training mode normalises each micro-batch by itself and updates its statistics in "
-            "both passes; call .eval() on those layers, or use group norm",
+            "batch norm in training mode normalises each micro-batch by itself, so that the network differs from one "
+            "that sees all rows at once; call .eval() on those layers, or use group norm",
             stacklevel=3,
         )
 
@@ -159,12 +166,55 @@ def _unsynchronised(model: Any, *, last: bool) -> Any:
     return nullcontext() if last or no_sync is None else no_sync()
 
 
-def _random_state() -> Any:
+def _chunks(batches: list[tuple[Any, ...]], rows: int) -> list[tuple[Any, ...]]:
+    """The same rows in smaller pieces."""
+    _checks.whole_number("exact_backward", "chunk_rows", rows, at_least=1)
+    pieces = []
+    for inputs, *others in batches:
+        for start in range(0, len(others[0]), rows):
+            part = slice(start, start + rows)
+            cut = (
+                {name: value[part] for name, value in inputs.items()}
+                if isinstance(inputs, dict)
+                else inputs[part]
+            )
+            pieces.append((cut, *(None if other is None else other[part] for other in others)))
+    return pieces
+
+
+def _batch_norms(model: object) -> list[Any]:
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the class that all batch norms share
+    return [module for module in modules if isinstance(module, kind) and module.training]
+
+
+def normalises_batches(model: object) -> bool:
+    """Whether what the network makes of a row depends on the rows beside it."""
+    return bool(_batch_norms(model))
+
+
+@contextmanager
+def still_statistics(model: object) -> Iterator[None]:
+    """Keep the running statistics of batch norm as they are: the second pass will update them."""
+    norms = _batch_norms(model)
+    kept = [(norm.track_running_stats, norm.running_mean, norm.running_var) for norm in norms]
+    for norm in norms:
+        norm.track_running_stats, norm.running_mean, norm.running_var = False, None, None
+    try:
+        yield
+    finally:
+        for norm, (tracks, mean, variance) in zip(norms, kept, strict=True):
+            norm.track_running_stats, norm.running_mean, norm.running_var = tracks, mean, variance
+
+
+def random_state() -> Any:
+    """The state of torch's generators, to repeat what follows."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
     return torch.get_rng_state(), cuda
 
 
-def _set_random_state(state: Any) -> None:
+def restore_random_state(state: Any) -> None:
+    """Put such a state back."""
     torch.set_rng_state(state[0])
     if state[1] is not None:
         torch.cuda.set_rng_state_all(state[1])

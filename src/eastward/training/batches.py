@@ -202,6 +202,10 @@ class LoaderBatches:
         self.dealt_out = isinstance(getattr(loader, "sampler", None), DistributedSampler)
         self._epochs = 0
 
+    def for_stage(self, stage: Any, processes: Any) -> LoaderBatches:  # noqa: ARG002
+        """The same batches, whatever the stage would like."""
+        return self
+
     def epoch(
         self,
         generator: torch.Generator,  # noqa: ARG002 - the loader shuffles as it likes

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from eastward.confusion import Counts, hard_confusion, multilabel_counts
 from eastward.metrics import Metric
+from eastward.training.accumulation import exact_gradient, warn_of_batch_norm
 from eastward.training.batches import (
     LoaderBatches,
     Rows,
@@ -25,12 +26,13 @@ from eastward.training.batches import (
     StratifiedBatches,
     take,
 )
-from eastward.training.direct import DirectGradient, direct_gradient, without_dust
+from eastward.training.direct import DirectGradient, direct_gradient, gradient_of, without_dust
 from eastward.training.focal import FocalObjective
 from eastward.training.members import Members, StackedMLP
 from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
 from eastward.training.processes import Processes
 from eastward.training.stages import Stage
+from eastward.training.streams import StreamBatches
 
 __all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_members"]
 
@@ -40,7 +42,7 @@ EVALUATION_ROWS = 8_192
 
 
 Objective: TypeAlias = CrossEntropyObjective | FocalObjective | MetricObjective
-Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches
+Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches | StreamBatches
 
 
 class Callback:
@@ -107,22 +109,25 @@ def new_run(
     metric: Metric,
     fabric: Fabric,
     generator: torch.Generator,
-    loader: LoaderBatches | None = None,
+    loader: LoaderBatches | StreamBatches | None = None,
 ) -> Run:
     """Everything a stage needs, made from its description; a user's loader replaces the stage's batches."""
-    direct = direct_gradient(members, rows, fabric) if loader is None else None
-    model, optimizer = _set_up(members, stage, fabric, direct)
     processes = Processes(fabric)
+    ordinary = isinstance(loader, LoaderBatches) or stage.effective_batch is not None
+    direct = None if ordinary else direct_gradient(members, rows, fabric)
+    model, optimizer = _set_up(members, stage, fabric, direct)
+    if stage.effective_batch is not None:
+        warn_of_batch_norm(members)
     stratified = stage.stratified and not rows.multilabel and loader is None
     source: Source
     if loader is not None:
-        source = loader
+        source = loader.for_stage(stage, processes)
     elif stratified:
         source = StratifiedBatches(
-            rows.train, rows.targets, rows.num_outputs, stage.batch_size, stage.max_steps
+            rows.train, rows.targets, rows.num_outputs, stage.rows_per_step, stage.max_steps
         )
     else:
-        source = ShuffledBatches(rows.train, stage.batch_size, stage.max_steps)
+        source = ShuffledBatches(rows.train, stage.rows_per_step, stage.max_steps)
     objective = _objective(stage, rows, metric, processes, stratified=stratified)
     parts = (objective, source, model, optimizer, processes, direct)
     return Run(stage, members, rows, metric, fabric, generator, *parts)
@@ -208,8 +213,11 @@ def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
 
 def _gradient(run: Run, chosen: Any) -> Tensor:
     """Put the gradient of a batch into the parameters; its losses, one for each member."""
-    if run.direct is not None and isinstance(chosen, Tensor):
-        return run.direct.of_batch(run.rows, chosen, run.objective)
+    if run.direct is not None:
+        return _direct_gradient(run, run.direct, chosen)
+    if run.stage.effective_batch is not None:
+        whole = _rows_of(run, _own_part(run, chosen))
+        return exact_gradient(run, whole, run.stage.parts_per_step)
     inputs, targets, weights = _batch(run, _own_part(run, chosen))
     run.optimizer.zero_grad()
     logits = run.model(inputs)
@@ -217,6 +225,17 @@ def _gradient(run: Run, chosen: Any) -> Tensor:
     losses = run.objective(logits, targets, weights)
     run.fabric.backward(losses.sum())
     return losses.detach().cpu()
+
+
+def _direct_gradient(run: Run, direct: DirectGradient, chosen: Any) -> Tensor:
+    """The same by the short way, of rows in memory or of a batch that a stream brought."""
+    if isinstance(chosen, Tensor):
+        return direct.of_batch(run.rows, chosen, run.objective)
+    inputs, targets, weights = chosen
+    logits = direct.forward(inputs.unsqueeze(0))
+    losses, slope = gradient_of(run.objective, logits, targets, weights)
+    direct.backward(without_dust(slope))
+    return losses
 
 
 def _own_part(run: Run, chosen: Any) -> Any:
@@ -227,16 +246,20 @@ def _own_part(run: Run, chosen: Any) -> Any:
     return chosen if dealt_out else run.processes.part_of_batch(chosen)
 
 
-def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
-    """Inputs, targets and weights on the device: of the rows ``chosen``, ``(K, B)``, or a loader's own."""
-    data, device = run.rows, run.fabric.device
+def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
+    """Inputs, targets and weights of the rows ``chosen``, ``(K, B)``, or a loader's own, where they are."""
     if not isinstance(chosen, Tensor):
-        ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(chosen)
+        ready: tuple[Any, Tensor, Tensor | None] = chosen
         return ready
-    stacked = isinstance(run.members, StackedMLP)
+    data, stacked = run.rows, isinstance(run.members, StackedMLP)
     inputs = take(data.inputs, chosen if stacked else chosen[0])
-    weights = None if data.weights is None else data.weights[chosen].to(device)
-    return run.fabric.to_device(inputs), data.targets[chosen].to(device), weights
+    return inputs, data.targets[chosen], None if data.weights is None else data.weights[chosen]
+
+
+def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
+    """The same on the device."""
+    ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(_rows_of(run, chosen))
+    return ready
 
 
 def validate(run: Run) -> None:

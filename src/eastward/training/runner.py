@@ -24,6 +24,7 @@ from eastward.training.objectives import MetricObjective
 from eastward.training.processes import Processes
 from eastward.training.progress import progress_callbacks
 from eastward.training.stages import Stage
+from eastward.training.streams import StreamBatches
 
 __all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
 
@@ -62,7 +63,7 @@ def train_members(
     checkpoint_interval: float = 10.0,
     verbose: int = 0,
     callbacks: Sequence[Callback] = (),
-    loader: LoaderBatches | None = None,
+    loader: LoaderBatches | StreamBatches | None = None,
 ) -> TrainingResult:
     """Run the stages over the members.
 
@@ -90,8 +91,8 @@ def train_members(
         0 is silent.
     callbacks : sequence of Callback
         A user's own; called after the built-in ones.
-    loader : LoaderBatches, optional
-        A user's batches instead of those of ``rows``, which then holds the validation data alone.
+    loader : LoaderBatches or StreamBatches, optional
+        A user's batches, or those of files, instead of those of ``rows``, which then holds the validation data alone.
 
     Returns
     -------

@@ -56,6 +56,9 @@ class Stage:
         What happens when predictions collapse.
     max_steps : int, optional
         Upper limit of optimiser steps in an epoch.
+    effective_batch : int, optional
+        Rows for one optimiser step, which pass through the network ``batch_size`` at a time: the gradient is that of
+        all of them together.
     """
 
     name: str
@@ -73,6 +76,17 @@ class Stage:
     from_decision: bool = False
     guard: Literal["answer", "warn", "off"] = "off"
     max_steps: int | None = None
+    effective_batch: int | None = None
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows that one optimiser step sees."""
+        return self.effective_batch or self.batch_size
+
+    @property
+    def parts_per_step(self) -> int:
+        """Micro-batches of one optimiser step."""
+        return -(-self.rows_per_step // self.batch_size)
 
 
 def _cross_entropy(options: Mapping[str, Any]) -> list[Stage]:
@@ -169,7 +183,9 @@ def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
         ``auto``: cross-entropy, then the metric started at the tuned decision. ``paper``: EAST from scratch,
         cooled on plateaus. ``btg``: Bridging the Gap, fixed temperature and a threshold grid.
     **options
-        ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``.
+        ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``; and
+        ``effective_batch`` for the stages that minimise the metric (a mean, as cross-entropy is one, needs no such
+        care).
 
     Returns
     -------
@@ -182,4 +198,8 @@ def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
     ['cross-entropy', 'aligned']
     """
     _checks.one_of("EASTClassifier", "recipe", recipe, tuple(RECIPES))
-    return RECIPES[recipe](options)
+    effective = options.get("effective_batch")
+    return [
+        replace(stage, effective_batch=effective) if stage.objective == "metric" else stage
+        for stage in RECIPES[recipe](options)
+    ]

@@ -1,0 +1,189 @@
+"""Fitting on Parquet files: labels from one column, preprocessing from a bounded sample, rows as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks
+from eastward.estimator.preparation import (
+    CALLER,
+    Labels,
+    Scaler,
+    check_finite,
+    encode_labels,
+    known_labels,
+)
+from eastward.training import Rows
+from eastward.training.streams import ParquetTable, RowShares, StreamBatches
+
+__all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_for"]
+
+# Rows kept in memory to stop and to decide by, to fit preprocessing on, and the row groups that they come from.
+HELD_ROWS, SAMPLE_ROWS, SAMPLED_GROUPS = 100_000, 100_000, 64
+
+Vectorize = Callable[[pa.Table], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """A Parquet table that is too large for memory, and how its rows become numbers.
+
+    Attributes
+    ----------
+    table : ParquetTable
+        The files.
+    target : str
+        The column to predict.
+    columns : sequence of str
+        The features.
+    shares : RowShares
+        Rows for each purpose.
+    vectorize : callable, optional
+        From an Arrow table of ``columns`` to a float32 array; default: the columns are numbers already.
+    """
+
+    table: ParquetTable
+    target: str
+    columns: Sequence[str]
+    shares: RowShares
+    vectorize: Vectorize | None = None
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """From an Arrow table to scaled inputs and class indices; it travels to other processes."""
+
+    target: str
+    columns: Sequence[str]
+    classes: NDArray[Any]
+    scaler: Scaler | None
+    vectorize: Vectorize | None
+
+    def __call__(self, rows: pa.Table) -> tuple[Tensor, Tensor]:
+        """Inputs ``(n, F)`` and targets ``(n,)``."""
+        features = self.features(rows)
+        tensor = torch.from_numpy(features)
+        inputs = tensor if self.scaler is None else self.scaler(tensor)
+        return inputs, self.codes(rows)
+
+    def features(self, rows: pa.Table) -> NDArray[np.float32]:
+        """The features as numbers, finite."""
+        chosen = rows.select(list(self.columns))
+        if self.vectorize is not None:
+            return self.vectorize(chosen)
+        table = numbers(chosen)
+        check_finite(table, list(self.columns))
+        return table
+
+    def codes(self, rows: pa.Table) -> Tensor:
+        """Class indices."""
+        return known_labels(plain_values(rows.column(self.target)), self.classes, argument="y")
+
+
+def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as NumPy has it; strings become objects."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def numbers(rows: pa.Table) -> NDArray[np.float32]:
+    """Numeric columns as one float32 array; missing values are NaN."""
+    table = np.empty((rows.num_rows, rows.num_columns), dtype=np.float32)
+    for position, (name, column) in enumerate(zip(rows.column_names, rows.columns, strict=True)):
+        kind = column.type
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            advice = "Use `eastward train`, which takes strings and dates, or leave it out."
+            _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
+        values = column.cast(pa.float32()) if pa.types.is_boolean(kind) else column
+        table[:, position] = values.to_numpy()
+    return table
+
+
+def is_stream(X: Any) -> bool:
+    """Whether ``X`` names Parquet files instead of holding rows."""
+    return isinstance(X, str | Path | TableStream)
+
+
+def draw_shares(
+    table: ParquetTable, seed: int, *, held: float, test: float = 0.0, rows: int = HELD_ROWS
+) -> RowShares:
+    """Rows to hold out and to fit preprocessing on: bounded numbers of them, from a bounded number of row groups."""
+    chosen = np.random.default_rng(seed).permutation(len(table.groups))[:SAMPLED_GROUPS]
+    available = sum(table.groups[position].rows for position in chosen)
+    limit = rows / available
+    shares = {"test": min(test, limit), "held": min(held, limit)}
+    sample = min(1 - sum(shares.values()), SAMPLE_ROWS / available)
+    return RowShares(seed, frozenset(chosen.tolist()), sample=sample, **shares)
+
+
+def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Table:
+    """The rows that are drawn for a purpose, in memory."""
+    parts = []
+    for position in sorted(stream.shares.groups):
+        group = stream.table.groups[position]
+        mine = stream.shares.drawn(position, group, purpose)
+        if mine.any():
+            parts.append(stream.table.read(group, columns).filter(pa.array(mine)))
+    return pa.concat_tables(parts)
+
+
+def as_stream(model: Any, X: Any, y: Any, seed: int) -> TableStream:
+    """What a user gave, as a stream."""
+    if isinstance(X, TableStream):
+        return X
+    if not isinstance(y, str):
+        advice = "Name the target: fit('folder', 'column')."
+        _checks.fail(
+            CALLER, "y", "the name of a column with Parquet files", type(y).__name__, advice
+        )
+    table = ParquetTable(X)
+    columns = table.columns_without([y])
+    shares = draw_shares(table, seed % 2**31, held=float(model.validation_fraction))
+    return TableStream(table, y, columns, shares)
+
+
+def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
+    """Classes and their counts, from one pass over the target column."""
+    counts = stream.table.value_counts(stream.target)
+    missing = counts.pop(None, 0)
+    if missing:
+        advice = "Leave those rows out before training."
+        expected = "filled in for every row"
+        _checks.fail(CALLER, f"y ({stream.target!r})", expected, f"{missing:,} missing", advice)
+    return encode_labels(np.asarray(list(counts))), counts
+
+
+def prepared_stream(model: Any, X: Any, y: Any, seed: int) -> tuple[Rows, StreamBatches, Labels]:
+    """Held-out rows in memory, the others as a stream, and the labels; sets what the model remembers of features."""
+    stream = as_stream(model, X, y, seed)
+    labels, counts = stream_labels(stream)
+    columns = [*stream.columns, stream.target]
+    prepare = Prepare(stream.target, stream.columns, labels.classes, None, stream.vectorize)
+    sample = prepare.features(rows_for(stream, "sample", columns))
+    model.n_features_in_ = sample.shape[1]
+    if stream.vectorize is None:
+        model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
+    wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
+    model.scaler_ = Scaler.of(sample) if wanted else None
+    prepare = Prepare(
+        stream.target, stream.columns, labels.classes, model.scaler_, stream.vectorize
+    )
+    inputs, codes = prepare(rows_for(stream, "held", columns))
+    every = torch.arange(len(codes))
+    rows = Rows(inputs, codes, None, [every[:0]], [every], len(labels.classes))
+    source = StreamBatches(stream.table, stream.shares, prepare, columns)
+    model.class_counts_ = {name: counts[name] for name in labels.classes.tolist()}
+    return rows, source, labels
