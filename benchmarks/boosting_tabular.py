@@ -63,16 +63,17 @@ def load(path: Path, max_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, codes
 
 
-def cell(X: pd.DataFrame, y: np.ndarray, backend: str, split: int) -> dict[str, Any]:
+def cell(X: pd.DataFrame, y: np.ndarray, backend: str, split: int, bags: int) -> dict[str, Any]:
     """Scores of all methods on one split, with one library."""
     train, test = stratified_split(y, 0.3, seed=split)
     parts = X.iloc[train], y[train], X.iloc[test], y[test]
     started = time.perf_counter()
-    model = EASTBoostingClassifier(METRIC, backend, random_state=split).fit(*parts[:2])
+    chosen = {"n_bags": bags, "random_state": split}
+    model = EASTBoostingClassifier(METRIC, backend, **chosen).fit(*parts[:2])
     seconds = time.perf_counter() - started
     tuned = model
     if model.aligned_rounds_:
-        tuned = EASTBoostingClassifier(METRIC, backend, aligned=False, random_state=split)
+        tuned = EASTBoostingClassifier(METRIC, backend, aligned=False, **chosen)
         tuned.fit(*parts[:2])
     raw, truth = model.raw_predict_proba(parts[2]), parts[3]
     known = model.classes_
@@ -115,7 +116,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     path = options.store / "cells.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(c["set"], c["backend"], c["split"], c["max_rows"]) for c in cells}
+    done = {(c["set"], c["backend"], c["split"], c["max_rows"], c["bags"]) for c in cells}
     deadline = time.monotonic() + 60 * options.minutes
     wanted = [
         (table, backend, split)
@@ -125,19 +126,26 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     ]
     for table, backend, split in wanted:
         key = {"set": table.stem, "backend": backend, "split": split, "max_rows": options.max_rows}
+        key["bags"] = options.bags
         if tuple(key.values()) in done:
             continue
         if time.monotonic() > deadline:
             print("out of time; the same command goes on from here")
             break
         X, y = load(table, options.max_rows)
-        found = {**key, "rows": len(y), "classes": int(y.max()) + 1, **cell(X, y, backend, split)}
+        found = {
+            **key,
+            "rows": len(y),
+            "classes": int(y.max()) + 1,
+            **cell(X, y, backend, split, options.bags),
+        }
         cells.append(found)
         with path.open("a") as handle:
             handle.write(json.dumps(found) + "\n")
         shown = " ".join(f"{name} {found[name]:.3f}" for name in METHODS)
         print(f"{table.stem} {backend} {split}: {shown} ({found['seconds']:.0f} s)", flush=True)
-    return [c for c in cells if c["max_rows"] == options.max_rows and c["split"] < options.splits]
+    scale = (options.max_rows, options.bags)
+    return [c for c in cells if (c["max_rows"], c["bags"]) == scale and c["split"] < options.splits]
 
 
 def means(cells: list[dict[str, Any]], backend: str, splits: int) -> pd.DataFrame:
@@ -202,7 +210,7 @@ def set_lines(table: pd.DataFrame) -> str:
 def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
     command = (
         "EASTWARD_DATA=<data folder> python benchmarks/boosting_tabular.py "
-        f"--splits {options.splits} --max-rows {options.max_rows}"
+        f"--splits {options.splits} --max-rows {options.max_rows} --bags {options.bags}"
     )
     packages = ("eastward", "lightgbm", "xgboost", "torch", "scikit-learn")
     facts: dict[str, Any] = {
@@ -223,7 +231,10 @@ def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
             f"{kept} Mean macro-F1 of each set (best in bold):\n\n{set_lines(table)}\n"
         )
     protocol = __doc__.split("Protocol. ")[1].replace("``", "`").strip()
-    scale = f"{options.splits} splits, at most {options.max_rows} rows of each set."
+    scale = (
+        f"Scale of this run: {options.splits} splits, at most {options.max_rows} rows of each set, offsets averaged "
+        f"over {options.bags} bootstraps."
+    )
     text = "\n".join(["# Boosted trees by the metric", "", scale, "", *sections])
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text(
@@ -236,6 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--max-rows", type=int, default=1000)
+    parser.add_argument("--bags", type=int, default=15)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "boosting")
     options = parser.parse_args()

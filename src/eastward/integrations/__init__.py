@@ -1,0 +1,1 @@
+"""Adapters to other frameworks, one thin file each, behind an extra of its name."""

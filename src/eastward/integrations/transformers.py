@@ -1,0 +1,196 @@
+"""Hugging Face's Trainer: the metric as ``compute_loss_func``, its annealing, and ``compute_metrics``.
+
+The Trainer divides the loss of ``compute_loss_func`` neither by the accumulation steps nor by the processes: it expects
+a *sum* over items, divided by ``num_items_in_batch``, the items of all micro-batches in all processes. A loss of mean
+type comes out K times (and, with W processes, W times) too large. Here each micro-batch counts by its share of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.confusion import hard_confusion, multilabel_counts
+from eastward.integrations._extras import missing_extra
+from eastward.losses import EASTLoss
+from eastward.metrics import Metric, as_metric
+from eastward.protocols import Schedule
+
+try:
+    from transformers import TrainerCallback
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "hf") from error
+
+__all__ = ["AnnealingCallback", "MetricLoss", "compute_metrics", "metric_loss"]
+
+
+class MetricLoss:
+    """What :func:`metric_loss` returns: a ``compute_loss_func`` that holds an :class:`eastward.EASTLoss`.
+
+    Attributes
+    ----------
+    loss : EASTLoss
+        The loss of one micro-batch; assign ``loss.temperature`` to cool.
+    """
+
+    def __init__(self, loss: EASTLoss) -> None:
+        self.loss = loss
+
+    def __call__(
+        self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        """Loss of one micro-batch, at its share of the optimiser step."""
+        logits = class_second(_logits(outputs), labels, multilabel=self.loss.multilabel)
+        if self.loss.temperature.device != logits.device:
+            self.loss.to(logits.device)
+        value: Tensor = self.loss(logits, labels)
+        if num_items_in_batch is None:
+            return value
+        ignored = -100 if self.loss.ignore_index is None else self.loss.ignore_index
+        items = labels.ne(ignored).sum()
+        total = torch.as_tensor(num_items_in_batch, device=value.device).max()
+        return value * (items / total.clamp_min(1)).to(value.dtype)
+
+
+def metric_loss(
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro", **options: Any
+) -> MetricLoss:
+    r"""The metric as a loss for ``Trainer(compute_loss_func=...)``, in the scale that the Trainer expects.
+
+    .. math:: \ell = \sum_b \frac{n_b}{N} \ell_b
+
+    :math:`\ell_b` is the loss of micro-batch b over all processes, :math:`n_b` its items (labels that are not -100) and
+    N those of the whole optimiser step.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a 0-d tensor.
+    **options
+        Of :class:`eastward.EASTLoss`; ``running=0.9`` helps when micro-batches are too small for the metric.
+
+    Returns
+    -------
+    MetricLoss
+        ``(outputs, labels, num_items_in_batch=None) -> loss``. Logits ``(N, C)`` of sequences or ``(N, L, C)`` of
+        tokens; with ``multilabel=True`` indicators ``(N, L)``.
+
+    Notes
+    -----
+    Under several processes the confusion matrix is summed over them first, so the gradient is that of one process
+    with all the data. Labels of -100 do not exist.
+
+    Examples
+    --------
+    >>> loss_function = metric_loss("f1_macro", temperature=0.1)
+    >>> outputs = {"logits": torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])}
+    >>> whole = loss_function(outputs, torch.tensor([0, 1, 1]))
+    >>> half = loss_function(outputs, torch.tensor([0, 1, 1]), num_items_in_batch=6)
+    >>> bool(half == whole / 2)
+    True
+    """
+    return MetricLoss(EASTLoss(metric, **options))
+
+
+class AnnealingCallback(TrainerCallback):
+    """Sets the temperature by a schedule, and logs it.
+
+    Parameters
+    ----------
+    loss : MetricLoss
+        The one that the Trainer trains with.
+    schedule : callable
+        ``step -> temperature``, for example from :mod:`eastward.annealing`.
+    every : {"epoch", "step"}, default="epoch"
+        What the schedule counts. Epochs and steps are the Trainer's own, so a resumed run goes on where it was.
+    """
+
+    def __init__(self, loss: MetricLoss, schedule: Schedule, *, every: str = "epoch") -> None:
+        _checks.one_of("AnnealingCallback", "every", every, ("epoch", "step"))
+        self.loss, self.schedule, self.every = loss, schedule, every
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Assign the temperature of this step."""
+        step = state.global_step if self.every == "step" else int(state.epoch or 0)
+        self.loss.loss.temperature = self.schedule(step)
+
+    def on_log(
+        self,
+        args: Any,  # noqa: ARG002 - the Trainer's signature
+        state: Any,
+        control: Any,  # noqa: ARG002
+        logs: dict[str, Any] | None = None,
+        **_more: Any,
+    ) -> None:
+        """Put the temperature beside the loss, in what loggers still receive and in the history."""
+        if logs is not None and "loss" in logs:
+            logs["temperature"] = float(self.loss.loss.temperature)
+            state.log_history[-1]["temperature"] = logs["temperature"]
+
+
+def compute_metrics(
+    metric: str | Metric | Sequence[str | Metric] = "f1_macro",
+    *,
+    multilabel: bool = False,
+    ignore_index: int = -100,
+) -> Callable[[Any], dict[str, float]]:
+    """The true metric for ``Trainer(compute_metrics=...)``, by the same name as the loss.
+
+    Parameters
+    ----------
+    metric : str, Metric or sequence of them, default="f1_macro"
+        What to report; ``metric_for_best_model`` takes the same names.
+    multilabel : bool, default=False
+        Labels are indicators, decided at logit zero.
+    ignore_index : int, default=-100
+        Labels with this value do not exist.
+
+    Returns
+    -------
+    callable
+        ``EvalPrediction -> {name: value}``.
+
+    Examples
+    --------
+    >>> class Prediction:
+    ...     predictions, label_ids = np.eye(3)[[0, 1, 1]], np.array([0, 1, 2])
+    >>> compute_metrics("accuracy")(Prediction())
+    {'accuracy': 0.6667}
+    """
+    several = [metric] if isinstance(metric, str | Metric) else metric
+    chosen = [as_metric(one) for one in several]
+
+    def evaluate(prediction: Any) -> dict[str, float]:
+        logits = prediction.predictions
+        logits = torch.as_tensor(np.asarray(logits[0] if isinstance(logits, tuple) else logits))
+        labels = torch.as_tensor(np.asarray(prediction.label_ids))
+        if multilabel:
+            degrees = (logits > 0).double()
+            table: Any = multilabel_counts(degrees, labels.long(), ignore_index=ignore_index)
+        else:
+            table = hard_confusion(
+                logits.argmax(-1), labels, num_classes=logits.shape[-1], ignore_index=ignore_index
+            )
+        return {one.name: float(one(table)) for one in chosen}
+
+    return evaluate
+
+
+def class_second(logits: Tensor, labels: Tensor, *, multilabel: bool) -> Tensor:
+    """Token logits ``(N, L, C)`` as torch's losses want them, ``(N, C, L)``; anything else as it is."""
+    tokens = not multilabel and logits.dim() == labels.dim() + 1 and logits.dim() > 2
+    return logits.movedim(-1, 1) if tokens else logits
+
+
+def _logits(outputs: Any) -> Tensor:
+    """Models return an output with logits, or a tuple that begins with them when no labels are given."""
+    if isinstance(outputs, dict) and "logits" not in outputs:
+        expected = "an output with logits"
+        _checks.fail("metric_loss", "outputs", expected, f"one with {list(outputs)}")
+    logits: Tensor = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
+    return logits
