@@ -1,0 +1,205 @@
+"""Lightning: a callback that anneals, remembers the temperature in checkpoints, and logs surrogate and true metric.
+
+The module keeps its own ``training_step``; its loss is an :class:`eastward.EASTLoss` in an attribute. Under DDP the
+loss sums its table over the processes by itself. ``accumulate_grad_batches`` averages the losses of micro-batches,
+which is no metric of the whole: give the loss ``running=0.9``, or use :func:`exact_training_step` for the gradient of
+the full batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from eastward import _checks
+from eastward.annealing import PlateauCooling
+from eastward.confusion import Counts, hard_confusion, multilabel_counts
+from eastward.distributed import resolve_reduce
+from eastward.integrations._extras import missing_extra
+from eastward.losses import EASTLoss, exact_backward
+from eastward.protocols import Schedule
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "lightning") from error
+
+__all__ = ["AnnealingCallback", "TrueMetric", "exact_training_step"]
+
+
+class AnnealingCallback(Callback):
+    """Sets ``pl_module.<loss>.temperature`` at every epoch, and keeps it in checkpoints.
+
+    Parameters
+    ----------
+    schedule : callable or PlateauCooling
+        ``epoch -> temperature``, or a :class:`eastward.annealing.PlateauCooling`, which sees ``monitor`` after each
+        validation and ends training when cooling no longer helps.
+    loss : str, default="loss"
+        Name of the module's attribute that holds the loss.
+    monitor : str, default="val_loss"
+        What a plateau is looked for in; to be minimised.
+
+    Notes
+    -----
+    The temperature is logged as ``temperature``. A loss that is an attribute of the module is also part of its
+    ``state_dict``, buffers and all.
+
+    Examples
+    --------
+    >>> from eastward.annealing import geometric_schedule
+    >>> AnnealingCallback(geometric_schedule(0.2, 0.9)).temperature_at(1)
+    0.18
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | PlateauCooling,
+        *,
+        loss: str = "loss",
+        monitor: str = "val_loss",
+    ) -> None:
+        self.schedule, self.loss, self.monitor = schedule, loss, monitor
+        self.temperature: float | None = None
+
+    def temperature_at(self, epoch: int) -> float:
+        """The temperature of an epoch."""
+        if isinstance(self.schedule, PlateauCooling):
+            return self.schedule.temperature
+        return float(self.schedule(epoch))
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Assign the temperature of this epoch."""
+        self.temperature = self.temperature_at(trainer.current_epoch)
+        _loss_of(pl_module, self.loss).temperature = self.temperature
+        pl_module.log("temperature", self.temperature)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Let a plateau detector see the monitored value."""
+        if not isinstance(self.schedule, PlateauCooling) or trainer.sanity_checking:
+            return
+        value = trainer.callback_metrics.get(self.monitor)
+        if value is None:
+            known = ", ".join(map(str, trainer.callback_metrics)) or "nothing"
+            advice = f"Log it in validation_step: self.log({self.monitor!r}, loss)."
+            _checks.fail("AnnealingCallback", "monitor", "a logged value", known, advice)
+        self.schedule.step(float(value))
+        trainer.should_stop = trainer.should_stop or self.schedule.finished
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint has to remember."""
+        plateau = isinstance(self.schedule, PlateauCooling)
+        cooling = self.schedule.state_dict() if plateau else None  # type: ignore[union-attr]  # just looked
+        return {"temperature": self.temperature, "cooling": cooling}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.temperature = state_dict["temperature"]
+        if isinstance(self.schedule, PlateauCooling) and state_dict["cooling"] is not None:
+            self.schedule.load_state_dict(state_dict["cooling"])
+
+    def on_load_checkpoint(
+        self,
+        trainer: Trainer,  # noqa: ARG002
+        pl_module: LightningModule,
+        checkpoint: dict[str, Any],  # noqa: ARG002
+    ) -> None:
+        """Put the temperature back where validation before the next epoch sees it."""
+        if self.temperature is not None:
+            _loss_of(pl_module, self.loss).temperature = self.temperature
+
+
+class TrueMetric:
+    """The metric of the decisions of an epoch, summed over batches and processes, beside the surrogate.
+
+    Parameters
+    ----------
+    loss : EASTLoss
+        Whose metric it is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> true_metric = TrueMetric(EASTLoss("accuracy"))
+    >>> true_metric.update(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+    >>> true_metric.compute()
+    0.5
+    """
+
+    def __init__(self, loss: EASTLoss) -> None:
+        self.loss = loss
+        self.table: Tensor | None = None
+
+    def update(self, logits: Tensor, targets: Tensor) -> None:
+        """Count the decisions of one batch."""
+        part = _hard_table(self.loss, logits.detach(), targets)
+        self.table = part if self.table is None else self.table + part
+
+    def compute(self) -> float:
+        """Value over all batches and processes since the last call; forgets them."""
+        if self.table is None:
+            _checks.fail("TrueMetric.compute", "updates", "at least one", "none")
+        reduce = resolve_reduce(self.loss.process_group)
+        table = self.table if reduce is None else reduce(self.table)
+        self.table = None
+        counted = self.loss.multilabel
+        metric = self.loss.metric
+        observed = metric.with_options(absent="observed") if metric.per_class else metric
+        return float(observed(Counts.unstack(table, exclusive=False) if counted else table))
+
+
+def exact_training_step(
+    module: LightningModule, loss: EASTLoss, micro_batches: Sequence[Any]
+) -> Tensor:
+    """One optimiser step with the full-batch gradient of several micro-batches, for manual optimisation.
+
+    Parameters
+    ----------
+    module : LightningModule
+        With ``automatic_optimization = False``; called on inputs, it returns logits.
+    loss : EASTLoss
+        Without ``running``.
+    micro_batches : sequence of (inputs, targets) or (inputs, targets, sample_weight)
+        What together makes one batch.
+
+    Returns
+    -------
+    Tensor
+        The loss of the full batch, detached.
+    """
+    if module.automatic_optimization:
+        advice = "Set self.automatic_optimization = False in its __init__."
+        _checks.fail("exact_training_step", "module", "optimised manually", "automatic", advice)
+    if module.trainer.world_size > 1:
+        # Lightning prepares DDP for one backward pass after training_step, not for several inside of it.
+        advice = "Use an ordinary training_step: the loss sums over processes; running=0.9 bridges micro-batches."
+        _checks.fail("exact_training_step", "devices", "one", module.trainer.world_size, advice)
+    optimizer: Any = module.optimizers()
+    optimizer.zero_grad()
+    value = exact_backward(loss, module, micro_batches)
+    optimizer.step()
+    return value
+
+
+def _loss_of(module: LightningModule, name: str) -> Any:
+    loss = getattr(module, name, None)
+    if not hasattr(loss, "temperature"):
+        got = "no such attribute" if loss is None else type(loss).__name__
+        advice = f"Let self.{name} be an EASTLoss, or name the attribute that is one."
+        _checks.fail("AnnealingCallback", "loss", "the name of a loss of the module", got, advice)
+    return loss
+
+
+def _hard_table(loss: EASTLoss, logits: Tensor, targets: Tensor) -> Tensor:
+    if loss.multilabel:
+        degrees = (logits > 0).double()
+        return multilabel_counts(degrees, targets.long(), ignore_index=loss.ignore_index).stack()
+    if logits.dim() < 2 or logits.shape[1] == 1:
+        decisions, size = (logits.reshape(targets.shape) > 0).long(), 2
+    else:
+        decisions, size = logits.argmax(1), logits.shape[1]
+    return hard_confusion(
+        decisions, targets.long(), num_classes=size, ignore_index=loss.ignore_index
+    )
