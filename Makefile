@@ -15,7 +15,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets clean
+.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets reproduce-cpu clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and ML
 
 paper-sets: $(INSTALLED) ## run EASTClassifier on the papers' data sets in the folder EASTWARD_DATA (an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_sets.py
+
+# Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
+reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at the scale cpu (hours)
+	for name in $$($(BIN)/eastward reproduce --list --json | $(BIN)/python -c \
+	  'import json, sys; print(*(row["name"] for row in json.load(sys.stdin)))'); do \
+	  OMP_NUM_THREADS=1 $(BIN)/eastward reproduce $$name --scale cpu || echo "$$name: not complete"; done
 
 clean: ## remove caches and built documentation; .venv stays
 	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst

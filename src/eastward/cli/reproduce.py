@@ -153,8 +153,10 @@ def _fetch(experiment: Experiment, folder: Path | None, only: tuple[str, ...]) -
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from eastward.datasets import SOURCES, download
+    from eastward.datasets.catalogue import origin_of
 
-    wanted = {panel.data for panel in experiment.panels if not only or panel.data in only}
+    panels = [panel for panel in experiment.panels if not only or panel.data in only]
+    wanted = {origin_of(panel.data) for panel in panels}
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -163,7 +165,7 @@ def _fetch(experiment: Experiment, folder: Path | None, only: tuple[str, ...]) -
     )
     with Progress(*columns, console=status_console()) as bars:
         for name in SOURCES:
-            if any(data.startswith(name) for data in wanted) and SOURCES[name].files:
+            if name in wanted and SOURCES[name].files:
                 bar = bars.add_task(name, total=None)
                 download(name, folder, partial(_advance, bars, bar))
 

@@ -16,7 +16,7 @@ from eastward.datasets.sources import given_folder
 from eastward.datasets.tabular import read_adult, read_credit_card, read_mammography
 from eastward.datasets.values import Frames, Images, Table
 
-__all__ = ["load", "load_frames", "names"]
+__all__ = ["load", "load_frames", "names", "origin_of"]
 
 _READERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -50,6 +50,19 @@ def names() -> tuple[str, ...]:
     True
     """
     return (*_READERS, *_DERIVED)
+
+
+def origin_of(name: str) -> str:
+    """The set whose files hold ``name``.
+
+    Examples
+    --------
+    >>> origin_of("cifar10_frog"), origin_of("adult")
+    ('cifar10', 'adult')
+    """
+    if name == "cocktail_frames":
+        return "cocktail_party"
+    return _DERIVED.get(name, (name, ()))[0]
 
 
 def load(

@@ -6,6 +6,7 @@ import gzip
 import io
 import tarfile
 import zipfile
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ __all__ = ["write_generated"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-def write_generated(folder: Path, *, seed: int = 0) -> None:
-    """Write a tiny version of every data set below ``folder``.
+def write_generated(folder: Path, names: Collection[str] | None = None, *, seed: int = 0) -> None:
+    """Write tiny versions of data sets below ``folder``.
 
     Classes can be told apart, but not perfectly. The values mean nothing.
 
@@ -28,6 +29,8 @@ def write_generated(folder: Path, *, seed: int = 0) -> None:
     ----------
     folder : Path
         Made if needed.
+    names : collection of str, optional
+        As in :data:`eastward.datasets.SOURCES`; all if not given.
     seed : int, default=0
         Same seed, same files.
 
@@ -36,19 +39,23 @@ def write_generated(folder: Path, *, seed: int = 0) -> None:
     >>> import tempfile
     >>> from eastward import datasets
     >>> place = Path(tempfile.mkdtemp())
-    >>> write_generated(place)
+    >>> write_generated(place, ["mammography"])
     >>> datasets.load("mammography", place, verify=False).features.shape
     (300, 6)
     """
-    generator = np.random.default_rng(seed)
-    _adult(folder / "adult", generator)
-    _mammography(folder / "mammography", generator)
-    _credit_card(folder / "creditcard", generator)
-    _cocktail_party(folder / "cocktail_party", generator)
-    _cifar10(folder / "cifar-10-batches-bin", generator)
-    _fashion(folder / "fashion-mnist", generator)
-    _caltech256(folder, generator)
-    _omniglot(folder / "omniglot", generator)
+    writers: dict[str, tuple[Callable[..., None], Path]] = {
+        "adult": (_adult, folder / "adult"),
+        "mammography": (_mammography, folder / "mammography"),
+        "credit_card": (_credit_card, folder / "creditcard"),
+        "cocktail_party": (_cocktail_party, folder / "cocktail_party"),
+        "cifar10": (_cifar10, folder / "cifar-10-batches-bin"),
+        "fashion_mnist": (_fashion, folder / "fashion-mnist"),
+        "caltech256": (_caltech256, folder),
+        "omniglot": (_omniglot, folder / "omniglot"),
+    }
+    for name in writers if names is None else names:
+        write, place = writers[name]
+        write(place, np.random.default_rng(seed))
 
 
 def _adult(folder: Path, generator: np.random.Generator) -> None:
@@ -164,6 +171,7 @@ def _picture_file(pixels: Pixels, kind: str) -> bytes:
 
 
 def _caltech256(folder: Path, generator: np.random.Generator) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / "256_ObjectCategories.tar", "w") as archive:
         for code, name in enumerate(("001.ak47", "056.dog", "080.frog", "257.clutter")):
             for number in range(1, 9 + code):

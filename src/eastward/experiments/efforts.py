@@ -108,7 +108,7 @@ _CPU_IMAGES = Effort(
     width=0.25,
 )
 _SMOKE = Effort(
-    2,
+    1,
     MappingProxyType(
         {"batch_size": (64,), "learning_rate": (0.01,), "dropout": (0.25,), "rate": (0.8,)}
     ),
@@ -118,18 +118,24 @@ _SMOKE = Effort(
     cold_steps=2,
     width=0.05,
     trees=5,
-    samples=120,
+    samples=100,
 )
 # What one core can do in an hour; the paper's own values are everywhere else.
 _CPU_BY_DATA: Mapping[str, dict[str, Any]] = MappingProxyType(
     {
-        "adult": {"max_epochs": 25, "patience": 6, "cooling_patience": 3, "trees": 50},
-        "credit_card": {"max_epochs": 12, "patience": 4, "cooling_patience": 2, "trees": 10},
+        "adult": {"max_epochs": 15, "patience": 5, "cooling_patience": 2, "trees": 30},
+        "credit_card": {
+            "max_epochs": 8,
+            "patience": 4,
+            "cooling_patience": 2,
+            "trees": 10,
+            "width": 0.125,
+        },
     }
 )
 _CPU_GRID: Mapping[str, dict[str, tuple[Any, ...]]] = MappingProxyType(
     {
-        "adult": {"batch_size": (2048,)},
+        "adult": {"batch_size": (2048,), "learning_rate": (0.01,)},
         "credit_card": {"batch_size": (8192,), "learning_rate": (0.01,)},
         "cocktail_party": {"batch_size": (512,)},
         "cocktail_frames": {"batch_size": (32,)},  # frames, of fifteen pairs each
@@ -197,7 +203,7 @@ def _adversarial(effort: Effort, scale: str) -> Effort:
     grid = {**effort.grid, "batch_size": (ADVERSARIAL_BATCH,)}
     if scale == "paper":
         return replace(effort, grid=grid)
-    few = {"cpu": (30, 15, 250), "smoke": (2, 2, 50)}[scale]
+    few = {"cpu": (20, 10, 125), "smoke": (2, 2, 50)}[scale]
     steps, epochs, valid = few
     return replace(
         effort,

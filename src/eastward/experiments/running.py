@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from eastward.datasets.catalogue import origin_of
 from eastward.datasets.generated import write_generated
-from eastward.datasets.sources import given_folder
+from eastward.datasets.sources import SOURCES, given_folder
 from eastward.experiments.cells import Cell, CellBook, describe_cell, run_cell
 from eastward.experiments.design import Experiment, Panel
 from eastward.experiments.efforts import Effort, effort_for, grid_points
@@ -91,16 +92,17 @@ def run_experiment(experiment: Experiment, run: Run, progress: Progress | None =
     """
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as made_up:
-        folder = _data(run, Path(made_up))
+        folder = _data(experiment, run, Path(made_up))
         for panel in experiment.panels:
             if not run.only or panel.data in run.only:
                 _run_panel(panel, run, folder, progress)
     return time.perf_counter() - started
 
 
-def _data(run: Run, made_up: Path) -> Path | None:
+def _data(experiment: Experiment, run: Run, made_up: Path) -> Path | None:
     if run.scale == "smoke" and run.folder is None:
-        write_generated(made_up)
+        origins = {origin_of(panel.data) for panel in experiment.panels} & set(SOURCES)
+        write_generated(made_up, sorted(origins))
         return made_up
     return given_folder(run.folder)
 
