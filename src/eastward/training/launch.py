@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.multiprocessing
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 from torch.multiprocessing.spawn import ProcessException
 
 from eastward import _checks
@@ -129,8 +131,27 @@ def make_fabric(options: Mapping[str, Any]) -> Fabric:
         "plugins": [TorchElasticEnvironment()],
     }
     fabric = Fabric(**settings)
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0:
+        _meet_again(fabric.device.type, seconds)
     fabric.launch()
     return fabric
+
+
+def _meet_again(device: str, seconds: float) -> None:
+    """Connect the processes of a restarted job under names of their own.
+
+    torchrun keeps its store over a restart, and with it the addresses of processes that are dead: under the old names
+    the new ones would call those.
+    """
+    store, rank, world = next(rendezvous("env://"))
+    attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+    dist.init_process_group(
+        "nccl" if device == "cuda" else "gloo",
+        store=dist.PrefixStore(f"eastward/{attempt}", store),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=seconds),
+    )
 
 
 def in_processes(count: int, work: Callable[[], Any]) -> Any:
@@ -224,8 +245,8 @@ def _worker(rank: int, count: int, address: dict[str, str], work: Any, folder: s
         raise
     if rank == 0:
         torch.save(result, Path(folder) / "result.pt")
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _pickled_error(error: BaseException) -> bytes:

@@ -1,0 +1,83 @@
+"""EASTClassifier in two processes of its own takes the steps of one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from eastward.training import Callback
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
+from small_models import clusters, quick, weights_of
+
+pytestmark = pytest.mark.distributed
+
+
+def model(**changes):
+    return quick(**{"dropout": 0.0, "n_folds": 2, "max_epochs": 5, **changes})
+
+
+class Die(Callback):
+    def epoch_end(self, run):
+        if run.processes.rank == 1 and run.epoch == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_two_processes_train_the_model_of_one():
+    """Odd row numbers: batches and validation rows do not divide by two, and nothing is padded."""
+    X, y = clusters(counts=(151, 78, 26))
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    alone = model().fit(X, y, sample_weight=weights)
+    together = model(devices=2, strategy="ddp").fit(X, y, sample_weight=weights)
+    # Adam divides by the gradient's size: rounding grows with every step.
+    for name, value in weights_of(alone).items():
+        np.testing.assert_allclose(weights_of(together)[name], value, atol=2e-3)
+    for ours, theirs in zip(together.history_, alone.history_, strict=True):
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=1e-3)
+        assert ours["valid_loss"] == pytest.approx(theirs["valid_loss"], abs=1e-3)
+    first = (together.history_[0], alone.history_[0])
+    assert first[0]["valid_loss"] == pytest.approx(first[1]["valid_loss"], abs=1e-6)
+
+
+def test_a_stream_in_two_processes_with_exact_steps(tmp_path):
+    X, y = clusters(counts=(300, 150, 51))
+    columns = {f"f{k}": X[:, k] for k in range(X.shape[1])}
+    pq.write_table(pa.table({**columns, "label": y}), tmp_path / "t.parquet", row_group_size=64)
+    settings = {"n_folds": 1, "accumulate": "exact", "effective_batch": 128, "batch_size": 32}
+    fitted = model(devices=2, **settings).fit(tmp_path / "t.parquet", "label")
+    assert fitted.history_[-1]["stage"] == "aligned"
+    assert fitted.report_["stages"][-1]["tuned"] > 0.6
+
+
+def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setenv("EASTWARD_CHECKPOINT_SECONDS", "0")
+    X, y = clusters(counts=(60, 30, 12))
+    settings = {"devices": 2, "checkpoint": tmp_path}
+    with pytest.raises(
+        RuntimeError, match=r"process \d (was ended by SIGKILL|failed).*call fit again"
+    ):
+        model(callbacks=[Die()], **settings).fit(X, y)
+    saved = torch.load(tmp_path / "training.ckpt", weights_only=True)
+    assert (saved["stage"], saved["epoch"]) in {(0, 1), (0, 2)}
+    assert [path.name for path in tmp_path.iterdir()] == ["training.ckpt"]
+
+
+def test_what_cannot_travel_is_named():
+    X, y = clusters(counts=(30, 30))
+    with pytest.raises(TypeError, match="must be picklable with devices > 1"):
+        model(
+            devices=2,
+            n_folds=1,
+            module=torch.nn.Linear,
+            metric=lambda c: c.trace(),
+        ).fit(X, y)
+    with pytest.raises(ValueError, match="strategy of EASTClassifier must be 'auto' or 'ddp'"):
+        model(devices=2, strategy="fsdp").fit(X, y)
