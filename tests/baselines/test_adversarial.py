@@ -13,6 +13,11 @@ from scipy.optimize import linprog
 from sklearn.metrics import f1_score
 
 from eastward.baselines import AdversarialFBetaLoss
+from eastward.baselines.adversarial_admm import (
+    best_answer,
+    project_on_marginals,
+    solve_game_by_admm,
+)
 from eastward.baselines.adversarial_game import payoff_factors, solve_game
 
 BETAS = (0.5, 1.0, 2.0)
@@ -163,6 +168,63 @@ def test_beta_changes_the_loss():
     logits, targets = torch.randn(6, dtype=torch.float64), torch.tensor([1, 0, 0, 1, 0, 0])
     values = {AdversarialFBetaLoss(beta)(logits, targets).item() for beta in BETAS}
     assert len(values) == len(BETAS)
+
+
+# --- the published solver
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 11])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+def test_the_projection_is_marginals_and_the_nearest(size, scale, rng):
+    counts = np.arange(1, size + 1)
+    for _ in range(10):
+        matrix = scale * rng.normal(size=(size, size))
+        nearest = project_on_marginals(matrix)
+        assert (nearest >= 0).all()
+        assert (nearest <= nearest.sum(0) / counts + 1e-9).all()
+        assert (nearest.sum(0) / counts).sum() <= 1 + 1e-9
+        # nearest in a convex set: no vertex lies further along the way to the matrix
+        way = matrix - nearest
+        assert best_answer(way) <= (way * nearest).sum() + 1e-8
+
+
+def test_marginals_are_their_own_projection(rng):
+    vectors = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
+    chances = rng.dirichlet(np.ones(len(vectors)))
+    marginals = np.zeros((4, 4))
+    for chance, vector in zip(chances, vectors, strict=True):
+        if vector.any():
+            marginals[:, int(vector.sum()) - 1] += chance * vector
+    np.testing.assert_allclose(project_on_marginals(marginals), marginals, atol=1e-9)
+
+
+def test_the_best_answer_is_that_of_all_label_vectors(rng):
+    payoffs = rng.normal(size=(4, 4))
+    vectors = np.array(list(itertools.product((0, 1), repeat=4)))
+    earned = [payoffs[v == 1, v.sum() - 1].sum() if v.any() else 0.0 for v in vectors]
+    assert best_answer(payoffs) == pytest.approx(max(earned))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 7])
+@pytest.mark.parametrize("beta", BETAS)
+def test_the_published_solver_comes_close_and_closer(size, beta):
+    scores = 0.5 * np.random.default_rng(size).normal(size=size)
+    exact = solve_game(scores, beta)
+    published, longer = (solve_game_by_admm(scores, beta, count) for count in (100, 1000))
+    assert exact.value - 1e-9 <= published.value < exact.value + 0.1
+    assert exact.value - 1e-9 <= longer.value < exact.value + 2e-3
+    np.testing.assert_allclose(longer.marginals, exact.marginals, atol=0.02)
+
+
+def test_the_loss_may_use_the_published_solver():
+    logits = torch.tensor([0.3, -0.2, 0.1, 0.6], dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([1, 0, 0, 1])
+    approximate = AdversarialFBetaLoss(solver="admm")(logits, targets)
+    approximate.backward()
+    marginals = solve_game_by_admm(logits.detach().numpy(), 1.0).marginals
+    np.testing.assert_allclose(logits.grad.numpy(), marginals - targets.numpy())
+    exact = AdversarialFBetaLoss()(logits, targets)
+    assert approximate.item() == pytest.approx(exact.item(), abs=0.05)
 
 
 def test_without_scipy_one_line_names_the_extra():

@@ -117,6 +117,11 @@ OPTIONS = [
     (lambda: baselines.AdversarialFBetaLoss(max_batch=0), ValueError, "max_batch of .* >= 1"),
     (lambda: baselines.AdversarialFBetaLoss(max_batch=2.5), TypeError, "max_batch of .* integer"),
     (
+        lambda: baselines.AdversarialFBetaLoss(solver="lp"),
+        ValueError,
+        "solver of .* 'exact', 'admm'",
+    ),
+    (
         lambda: baselines.AdversarialFBetaLoss()(torch.zeros(26), torch.zeros(26)),
         ValueError,
         "logits of AdversarialFBetaLoss .* at most 25 samples; got 26 samples.*split=True",

@@ -193,6 +193,8 @@ def test_every_class_may_have_its_own_beta():
     assert mixed.item() == pytest.approx(
         baselines.SoftFBetaLoss([1, 1, 3.0])(logits, targets).item()
     )
+    betas = torch.tensor([1.0, 1.0, 3.0])
+    assert mixed.item() == pytest.approx(baselines.SoftFBetaLoss(betas)(logits, targets).item())
     assert mixed.item() != pytest.approx(baselines.SoftFBetaLoss()(logits, targets).item())
 
 

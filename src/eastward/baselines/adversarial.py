@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward._numerics import at_least_float32
+from eastward.baselines.adversarial_admm import solve_game_by_admm
 from eastward.baselines.adversarial_game import solve_game
 from eastward.losses._batches import prepare_batch, result_dtype
 from eastward.protocols import Logits, Scalar, Targets
@@ -18,6 +19,8 @@ __all__ = ["PUBLISHED_BATCH", "AdversarialFBetaLoss"]
 
 PUBLISHED_BATCH = 25
 """The largest batch of the published experiments."""
+
+SOLVERS = {"exact": solve_game, "admm": solve_game_by_admm}
 
 
 class AdversarialFBetaLoss(nn.Module):
@@ -33,6 +36,8 @@ class AdversarialFBetaLoss(nn.Module):
         Below 1 favours precision, above 1 recall.
     max_batch : int, default=25
         A larger batch is an error, or split. The game's cost grows with the third power of its size or faster.
+    solver : {"exact", "admm"}, default="exact"
+        A linear program (HiGHS), or the published approximation, which takes longer.
     split : bool, default=False
         Cut a larger batch into games of at most ``max_batch`` samples, in order, and average their losses.
     ignore_index : int or None, default=-100
@@ -44,8 +49,7 @@ class AdversarialFBetaLoss(nn.Module):
     -----
     For two classes; predict class 1 where the logit is positive. Convex in the logits and never negative. The gradient
     is the adversary's marginals minus the labels: at an equilibrium the strategies' own change does not count
-    (envelope theorem). The game is solved exactly by a linear program on the CPU (HiGHS; needs scipy), in the paper
-    approximately by ADMM. An empty batch has loss 0.
+    (envelope theorem). The game is solved on the CPU; the linear program needs scipy. An empty batch has loss 0.
 
     References
     ----------
@@ -66,6 +70,7 @@ class AdversarialFBetaLoss(nn.Module):
         beta: float = 1.0,
         *,
         max_batch: int = PUBLISHED_BATCH,
+        solver: str = "exact",
         split: bool = False,
         ignore_index: int | None = -100,
         check_inputs: bool = True,
@@ -74,6 +79,8 @@ class AdversarialFBetaLoss(nn.Module):
         caller = "AdversarialFBetaLoss"
         self.beta = _checks.positive(caller, "beta", beta)
         self.max_batch = _checks.whole_number(caller, "max_batch", max_batch, at_least=1)
+        _checks.one_of(caller, "solver", solver, tuple(SOLVERS))
+        self.solver = solver
         self.split, self.check_inputs = bool(split), bool(check_inputs)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
 
@@ -89,7 +96,9 @@ class AdversarialFBetaLoss(nn.Module):
             scores, labels = scores[known], labels[known]
         if not len(scores):
             return scores.sum().to(result_dtype(logits))
-        losses = [_loss_of_game(*game, self.beta) for game in self._games(scores, labels)]
+        losses = [
+            _loss_of_game(*game, self.beta, self.solver) for game in self._games(scores, labels)
+        ]
         return torch.stack(losses).mean().to(result_dtype(logits))
 
     def _games(self, scores: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -112,8 +121,8 @@ def _positive_scores(caller: str, logits: Tensor) -> Tensor:
     return wide[:, 0] if wide.shape[1] == 1 else wide[:, 1] - wide[:, 0]
 
 
-def _loss_of_game(scores: Tensor, labels: Tensor, beta: float) -> Tensor:
-    loss: Tensor = _Game.apply(scores, labels.to(scores.dtype), beta)  # type: ignore[no-untyped-call]
+def _loss_of_game(scores: Tensor, labels: Tensor, beta: float, solver: str) -> Tensor:
+    loss: Tensor = _Game.apply(scores, labels.to(scores.dtype), beta, solver)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -121,15 +130,15 @@ class _Game(torch.autograd.Function):
     """The value of the game; its gradient by the envelope theorem."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, labels: Tensor, beta: float) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, labels: Tensor, beta: float, solver: str) -> Tensor:
         plain = scores.detach().cpu().numpy().astype(np.float64)
-        solved = solve_game(plain, beta)
+        solved = SOLVERS[solver](plain, beta)
         marginals = torch.as_tensor(solved.marginals).to(scores)
         ctx.save_for_backward(marginals - labels)
         value = solved.value + float(plain @ labels.detach().cpu().numpy().astype(np.float64))
         return scores.new_tensor(1 - value)
 
     @staticmethod
-    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *outputs: Tensor) -> tuple[Tensor, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return outputs[0] * slope, None, None
+        return outputs[0] * slope, None, None, None

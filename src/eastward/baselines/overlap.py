@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
@@ -162,15 +163,14 @@ class SoftFBetaLoss(_OverlapLoss):
 
     def __init__(
         self,
-        beta: float | Sequence[float] | Mapping[int, float] = 1.0,
+        beta: float | Sequence[float] | Tensor | Mapping[int, float] = 1.0,
         *,
         ignore_index: int | None = -100,
         check_inputs: bool = True,
     ) -> None:
         super().__init__(ignore_index=ignore_index, check_inputs=check_inputs)
         if not isinstance(beta, Mapping):
-            length = 1 if not isinstance(beta, Sequence) else len(beta)
-            _checks.beta("SoftFBetaLoss", beta, length)
+            _checks.beta("SoftFBetaLoss", beta, np.asarray(beta).size)
         self.beta = beta
 
     def loss_of(self, samples: Samples) -> Tensor:
