@@ -29,6 +29,9 @@ from torch import Tensor
 from xgboost import XGBClassifier
 
 from eastward import metrics
+from eastward.ensemble_estimator import EASTEnsembleClassifier
+from eastward.ensemble_estimator.networks import Networks
+from eastward.estimator import EASTClassifier
 from eastward.estimator.preparation import Scaler
 from eastward.training import Rows, StackedMLP, Stage, assign_folds, recipe_stages, train_members
 from eastward.training.loop import new_run, run_stage
@@ -42,7 +45,9 @@ SMALLEST = 1e-12
 DROPOUT = 0.25
 # Small enough for two cores; the same for every network.
 HIDDEN = (128, 64)
-TRAINING = {"max_epochs": 100, "learning_rate": 2e-3, "patience": 12}
+# The ensemble's parts, under the names that they have as components.
+PARTS = {"networks": "ce", "lightgbm": "lgb", "extra_trees": "et", "random_forest": "rf"}
+TRAINING = {"max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "batch_size": 64}
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,9 @@ def network_rows(split: Split, folds: Array, members: int, *, balanced: bool = F
     return Rows(table, codes, weights, train, valid, split.num_classes)
 
 
-def stages_of(recipe: str, rows: int, **options: Any) -> list[Stage]:
-    sizes = ((512, 32), (3_000, 128))
-    batch = next((size for limit, size in sizes if rows <= limit), 256)
-    common = {"aligned": True, "temperature": 0.2, "cooling_rate": 0.8, "max_cold_steps": 3}
-    return recipe_stages(recipe, batch_size=batch, **TRAINING, **{**common, **options})
+def stages_of(recipe: str) -> list[Stage]:
+    annealing = {"temperature": 0.2, "cooling_rate": 0.8, "max_cold_steps": 3}
+    return recipe_stages(recipe, aligned=True, **TRAINING, **annealing)
 
 
 def networks(
@@ -156,7 +159,7 @@ def networks(
     nets = AdjustedMLP(prior, *shape) if adjusted else StackedMLP(*shape)
     test = Scaler.of(split.train)(torch.from_numpy(split.test))
     result, seconds = {}, 0.0
-    for stage in stages_of(recipe, len(rows.train[0])):
+    for stage in stages_of(recipe):
         started = time.perf_counter()
         wanted = stage if change is None else change(stage)
         _train(nets, rows, wanted, metrics.get(metric), generator, objective)
@@ -275,9 +278,45 @@ def extreme_boosting(split: Split, rows: Array, out: Array, *, balanced: bool = 
 Fitted = dict[str, Component]
 
 
-def _network_pair(split: Split, metric: str) -> Fitted:
-    made = networks(split, "auto", metric)
-    return {"ce": made["cross-entropy"], "aligned": made["aligned"]}
+def _ensemble(split: Split, metric: str) -> Fitted:
+    """The ensemble's parts, fitted as its users do; decisions are left to the methods."""
+    started = time.perf_counter()
+    model = EASTEnsembleClassifier(
+        metric,
+        parts=tuple(PARTS),
+        network_options={"hidden": HIDDEN, **TRAINING},
+        tune_decision=False,
+        random_state=split.seed % 2**31,
+    )
+    model.fit(split.train, split.train_codes)
+    seconds = time.perf_counter() - started
+    raw = model.encoder_.raw(split.test)
+    made = {}
+    for part, name in PARTS.items():
+        fitted_part = model.parts_[part]
+        tables = _members(fitted_part, raw, model.encoder_.filled(raw))
+        made[name] = Component(fitted_part.held_out, tables, model.folds_, seconds)
+    return made
+
+
+@torch.no_grad()
+def _members(part: Any, raw: Array, filled: Array) -> Array:
+    """Log-probabilities of the test rows by each network; by the mean of the trees."""
+    if not isinstance(part, Networks):
+        return part.log_probabilities(raw, filled)[None]
+    inputs = part.model.scaler_(torch.from_numpy(filled)).double()
+    return part.model.members_(inputs).log_softmax(-1).numpy()
+
+
+def _east_classifier(split: Split, metric: str) -> Fitted:
+    """The default recipe of EASTClassifier, in the size of the other networks."""
+    started = time.perf_counter()
+    model = EASTClassifier(metric, hidden=HIDDEN, **TRAINING, random_state=split.seed % 2**31)
+    model.fit(split.train, split.train_codes)
+    seconds = time.perf_counter() - started
+    nothing = np.full((len(split.train), split.num_classes), np.nan)
+    decided = log_probabilities(model.predict_proba(split.test))[None]
+    return {"east_classifier": Component(nothing, decided, fold_numbers(split), seconds)}
 
 
 def _single(name: str, split: Split, metric: str, **options: Any) -> Fitted:
@@ -308,8 +347,8 @@ _BALANCED_FOREST = {"kind": BalancedRandomForestClassifier, "sampling_strategy":
 _LIGHT, _EXTREME = {"fit": light_boosting}, {"fit": extreme_boosting}
 # What fits a component (some are made together), by the component's name.
 MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
-    "ce": _network_pair,
-    "aligned": _network_pair,
+    **dict.fromkeys(PARTS.values(), _ensemble),
+    "east_classifier": _east_classifier,
     "ce_quantiles": _quantiles,
     "balanced": partial(_single, "balanced", balanced=True),
     "adjusted": partial(_single, "adjusted", adjusted=True),
@@ -317,12 +356,9 @@ MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     "soft_f1": partial(_single, "soft_f1", members=1, objective=SoftFOneObjective()),
     "paper": partial(_single, "paper", members=1, recipe="paper"),
     "btg": partial(_single, "btg", members=1, recipe="btg"),
-    "rf": partial(_forest, "rf", **_RF),
     "rf_balanced": partial(_forest, "rf_balanced", class_weight="balanced", **_RF),
-    "et": partial(_forest, "et", **_ET),
     "et_balanced": partial(_forest, "et_balanced", class_weight="balanced", **_ET),
     "brf": partial(_forest, "brf", n_estimators=100, replacement=True, **_BALANCED_FOREST),
-    "lgb": partial(_boosting, "lgb", **_LIGHT),
     "lgb_balanced": partial(_boosting, "lgb_balanced", class_weight="balanced", **_LIGHT),
     "xgb": partial(_boosting, "xgb", **_EXTREME),
     "xgb_balanced": partial(_boosting, "xgb_balanced", balanced=True, **_EXTREME),

@@ -15,17 +15,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.quality.components import Array, Component
+from benchmarks.quality.components import PARTS, Array, Component
 from benchmarks.quality.data import Split
+from benchmarks.quality.offsets import bagged
 from lightgbm import LGBMClassifier
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from eastward import metrics
 from eastward.confusion import hard_confusion
-from eastward.decisions import bagged_offsets
+from eastward.ensemble_estimator import EASTEnsembleClassifier
+from eastward.ensemble_estimator.fitting import log_mean
 from eastward.metrics import Metric
 
 NETWORKS_JUDGED = 3
+ENSEMBLE_PARTS = tuple(PARTS.values())
+LABEL_SHARE = EASTEnsembleClassifier().label_share
 Components = Mapping[str, Component]
 Predictions = list[Array]
 
@@ -36,14 +40,18 @@ class Problem:
 
     split: Split
     metric: Metric
+    kind: str
 
-    def offsets(self, held_out: Array, rows: Array | None = None) -> Array:
-        """Bagged offsets for rows with a held-out prediction; fewer bags for many classes, the same for all."""
+    def offsets(
+        self, held_out: Array, rows: Array | None = None, *, label_share: float = 1.0
+    ) -> Array:
+        """Bagged offsets for rows with a held-out prediction."""
         known = np.isfinite(held_out).all(axis=1) if rows is None else rows
-        num_classes = self.split.num_classes
-        bags = 15 if num_classes <= 4 else 8 if num_classes <= 10 else 4
-        codes = self.split.train_codes[known]
-        return bagged_offsets(held_out[known], codes, self.metric, n_bags=bags).numpy()
+        cost = self.metric.options.get("cost")
+        kind = self.metric.name if cost is None else "cost"
+        codes, scores = self.split.train_codes[known], held_out[known]
+        bags = 15 if label_share == 1 else 5
+        return bagged(scores, codes, kind, cost=cost, bags=bags, label_share=label_share)
 
     def merit(self, predicted: Array, codes: Array) -> float:
         """The metric of predictions; higher is better."""
@@ -64,6 +72,13 @@ class Method:
     needs: tuple[str, ...]
     predict: Callable[[Components, Problem], Predictions]
     binary: bool = False
+    trained_for_target: bool = False
+
+    def suits(self, num_classes: int, kind: str) -> bool:
+        """Whether it is made for so many classes and this metric; what was trained for F1 is judged by F1 alone."""
+        return (num_classes == 2 or not self.binary) and (
+            kind == "f1" or not self.trained_for_target
+        )
 
 
 def metric_named(kind: str, codes: Array, num_classes: int) -> Metric:
@@ -78,9 +93,13 @@ def metric_named(kind: str, codes: Array, num_classes: int) -> Metric:
     return metrics.get(kind)
 
 
-def average(parts: Sequence[Array]) -> Array:
-    """Logarithm of the mean probability."""
-    return np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
+def blend_of(found: Components, test: bool) -> Array:
+    """The ensemble's mean, of held-out or of test rows."""
+    tables = {
+        part: found[name].test_mean if test else found[name].held_out
+        for part, name in PARTS.items()
+    }
+    return log_mean(tables)
 
 
 def plain(found: Components, problem: Problem, *, name: str) -> Predictions:  # noqa: ARG001
@@ -104,9 +123,16 @@ def alone_tuned(found: Components, problem: Problem, *, name: str) -> Prediction
     ]
 
 
-def blended(found: Components, problem: Problem, *, names: Sequence[str]) -> Predictions:
-    offsets = problem.offsets(average([found[name].held_out for name in names]))
-    return [(average([found[name].test_mean for name in names]) + offsets).argmax(1)]
+def blended(found: Components, problem: Problem, *, label_share: float) -> Predictions:
+    """The ensemble's mean, with a decision of the given share of labels."""
+    offsets = problem.offsets(blend_of(found, test=False), label_share=label_share)
+    return [(blend_of(found, test=True) + offsets).argmax(1)]
+
+
+def smoothed(found: Components, problem: Problem, *, name: str) -> Predictions:
+    """One component with the ensemble's way of deciding."""
+    offsets = problem.offsets(found[name].held_out, label_share=LABEL_SHARE)
+    return [(found[name].test_mean + offsets).argmax(1)]
 
 
 def best_tuned(found: Components, problem: Problem, *, names: Sequence[str]) -> Predictions:
@@ -162,30 +188,42 @@ def _network(name: str, label: str) -> list[Method]:
     ]
 
 
-def _blend(*names: str) -> Method:
-    return Method(f"blend {'+'.join(names)}", names, partial(blended, names=names))
+def _target(name: str, label: str, *, binary: bool = False) -> Method:
+    """Trained for the target metric, and judged by nothing else."""
+    predict = partial(plain, name=name)
+    return Method(label, (name,), predict, binary=binary, trained_for_target=True)
 
 
-TREES = ("rf", "et", "lgb", "xgb")
-KEY = [
-    *_network("ce", "cross-entropy"),
-    *_network("balanced", "balanced"),
-    *_network("aligned", "EASTClassifier"),
-    Method("EAST paper", ("paper",), partial(plain, name="paper")),
-    *_both("rf", "random forest"),
-    *_both("et", "extra trees"),
-    *_both("lgb", "LightGBM"),
-    *_both("xgb", "XGBoost"),
-    Method("best tree + tuned", TREES, partial(best_tuned, names=TREES)),
-]
-FURTHER = [
-    *_network("adjusted", "logit-adjusted"),
-    *_network("focal", "focal"),
-    Method("soft F1", ("soft_f1",), partial(plain, name="soft_f1")),
-    Method("BtG", ("btg",), partial(plain, name="btg"), binary=True),
-    *_both("rf_balanced", "balanced random forest weights"),
-    *_both("lgb_balanced", "balanced LightGBM"),
-    *_both("xgb_balanced", "balanced XGBoost"),
-    Method("imbalanced-learn forest", ("brf",), partial(plain, name="brf")),
-    Method("TunedThresholdClassifierCV", (), tuned_threshold, binary=True),
-]
+TREES = ("rf", "et", "lgb")
+# From the most important level down.
+LEVELS: dict[str, list[Method]] = {
+    "key": [
+        Method("EASTEnsembleClassifier", ENSEMBLE_PARTS, partial(blended, label_share=LABEL_SHARE)),
+        *_network("ce", "cross-entropy"),
+        *_both("rf", "random forest"),
+        *_both("et", "extra trees"),
+        *_both("lgb", "LightGBM"),
+        Method("best tree + tuned", TREES, partial(best_tuned, names=TREES)),
+        *_network("balanced", "balanced"),
+        # What the ensemble is made of, one step at a time.
+        Method("cross-entropy x5 + smoothed", ("ce",), partial(smoothed, name="ce")),
+        Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
+        Method("ensemble + tuned by labels", ENSEMBLE_PARTS, partial(blended, label_share=1.0)),
+    ],
+    "networks": [
+        _target("east_classifier", "EASTClassifier"),
+        _target("paper", "EAST paper"),
+    ],
+    "further": [
+        *_network("adjusted", "logit-adjusted"),
+        *_network("focal", "focal"),
+        _target("soft_f1", "soft F1"),
+        _target("btg", "BtG", binary=True),
+        *_both("rf_balanced", "random forest, balanced"),
+        *_both("lgb_balanced", "LightGBM, balanced"),
+        *_both("xgb", "XGBoost"),
+        *_both("xgb_balanced", "XGBoost, balanced"),
+        Method("imbalanced-learn forest", ("brf",), partial(plain, name="brf")),
+        Method("TunedThresholdClassifierCV", (), tuned_threshold, binary=True),
+    ],
+}

@@ -27,26 +27,31 @@ PREDICTION_ROWS = 16_384
 class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     r"""Cross-fitted networks and trees, averaged, with one decision tuned for the metric.
 
-    .. math:: \hat y(x) = \arg\max_j \Big(\log \tfrac1M \sum_{m=1}^{M} p_{mj}(x) + b_j\Big)
+    .. math:: \hat y(x) = \arg\max_j \Big(\log \sum_m v_m\, p_{mj}(x) + b_j\Big)
 
     Networks and trees err in different places, so their mean is better than either; and each predicts every training
     row by models that did not see it, so that the offsets :math:`b` can be tuned for the metric on honest predictions
-    of all rows. On tables this is the strongest of the library's recipes, and the one to try first.
+    of all rows. A few rare rows decide what is best for the labels of one sample; so the labels are mixed with what the
+    ensemble itself expects, which varies far less. On tables this is the strongest of the library's recipes, and the
+    one to try first.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor. Metrics of
         one class ("f1", "precision", ...) mean ``classes_[1]``.
-    parts : sequence of str, default=("networks", "lightgbm", "extra_trees")
-        Who votes: of "networks", "lightgbm", "extra_trees" and "random_forest".
+    parts : sequence of str, default=("networks", "lightgbm", "extra_trees", "random_forest")
+        Who votes. Networks have half of the votes, the kinds of trees share the other half.
     n_folds : int, default=5
         Folds of networks and of LightGBM; forests hold out what a tree did not draw.
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
         Whether offsets are tuned; otherwise the most probable class is predicted.
-    n_bags : int, default=15
+    label_share : float in [0, 1], default=0.25
+        Share of the labels in what the offsets are tuned for; the rest is what the ensemble itself expects. 1 uses the
+        labels alone, as :class:`~eastward.TunedDecisionClassifierCV` does; 0 trusts the probabilities.
+    n_bags : int, default=5
         Bootstraps that the offsets are averaged over.
     network_options : mapping, optional
         Parameters of the networks' :class:`~eastward.EASTClassifier`, such as ``{"hidden": (512, 256, 128)}``.
@@ -67,6 +72,8 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         The metric on held-out rows: of each part, of their mean, and with the tuned decision.
     parts_ : dict
         The fitted parts by name.
+    folds_ : ndarray
+        Who held each training row (of positive weight) out; -1 for the only row of a class.
     metric_ : Metric
         The metric with its options.
     n_features_in_, feature_names_in_
@@ -91,11 +98,12 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self,
         metric: Any = "f1_macro",
         *,
-        parts: Sequence[str] = ("networks", "lightgbm", "extra_trees"),
+        parts: Sequence[str] = ("networks", "lightgbm", "extra_trees", "random_forest"),
         n_folds: int = 5,
         aligned: bool = False,
         tune_decision: bool = True,
-        n_bags: int = 15,
+        label_share: float = 0.25,
+        n_bags: int = 5,
         network_options: Mapping[str, Any] | None = None,
         metric_options: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
@@ -106,6 +114,7 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.n_folds = n_folds
         self.aligned = aligned
         self.tune_decision = tune_decision
+        self.label_share = label_share
         self.n_bags = n_bags
         self.network_options = network_options
         self.metric_options = metric_options
@@ -236,7 +245,9 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for start in range(0, len(raw), PREDICTION_ROWS):
             block = raw[start : start + PREDICTION_ROWS]
             filled = self.encoder_.filled(block)
-            parts = [part.log_probabilities(block, filled) for part in self.parts_.values()]
-            blocks.append(fitting.log_mean(parts))
+            logs = {
+                name: part.log_probabilities(block, filled) for name, part in self.parts_.items()
+            }
+            blocks.append(fitting.log_mean(logs))
         scores: NDArray[Any] = np.concatenate(blocks) + self.offsets_
         return scores

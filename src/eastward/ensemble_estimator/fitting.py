@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from eastward import _checks
 from eastward.confusion import hard_confusion
-from eastward.decisions import bagged_offsets
+from eastward.ensemble_estimator.decision import smoothed_offsets
 from eastward.ensemble_estimator.encoding import Encoder, checked_table
 from eastward.ensemble_estimator.folds import Fitting, deal_folds
 from eastward.ensemble_estimator.networks import Networks
@@ -53,6 +53,8 @@ def check_parameters(model: Any) -> None:
         _checks.fail(CALLER, "parts", "without repetition", list(parts))
     _checks.whole_number(CALLER, "n_folds", model.n_folds, at_least=2)
     _checks.whole_number(CALLER, "n_bags", model.n_bags, at_least=1)
+    if not 0 <= _checks.real(CALLER, "label_share", model.label_share) <= 1:
+        _checks.fail(CALLER, "label_share", "in [0, 1]", model.label_share)
     for name in ("aligned", "tune_decision"):
         if not isinstance(getattr(model, name), bool | np.bool_):
             _checks.fail(CALLER, name, "True or False", _checks.describe(getattr(model, name)))
@@ -78,6 +80,7 @@ def fit(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> None:
     model.encoder_ = Encoder.of(table)
     raw = model.encoder_.raw(table)
     folds, count = deal_folds(codes, int(model.n_folds), seed)
+    model.folds_ = folds
     data = Fitting(
         raw,
         model.encoder_.filled(raw),
@@ -101,10 +104,14 @@ def decide(model: Any) -> None:
     scores, codes, weights = model.held_out_["mean"], model.held_out_codes_, model.held_out_weights_
     offsets = np.zeros(len(model.classes_))
     if model.tune_decision and len(codes):
-        found = bagged_offsets(
-            scores, codes, model.metric_, n_bags=int(model.n_bags), sample_weight=weights
+        offsets = smoothed_offsets(
+            scores,
+            codes,
+            model.metric_,
+            label_share=float(model.label_share),
+            n_bags=int(model.n_bags),
+            sample_weight=weights,
         )
-        offsets = found.double().numpy()
     model.offsets_ = offsets
     judge = _judge(model.metric_, codes, weights, len(offsets))
     model.report_ = {
@@ -115,16 +122,22 @@ def decide(model: Any) -> None:
     }
 
 
-def log_mean(parts: Sequence[Array]) -> Array:
-    """Logarithm of the mean of probabilities that are given as logarithms.
+def log_mean(parts: Mapping[str, Array]) -> Array:
+    """Logarithm of the mean of the parts' probabilities, which are given as logarithms.
+
+    Networks and trees have equal say, however many kinds of trees there are: they err in different places.
 
     Examples
     --------
     >>> import numpy as np
-    >>> np.exp(log_mean([np.log([[0.2, 0.8]]), np.log([[0.6, 0.4]])])).round(3)
+    >>> parts = {"networks": np.log([[0.2, 0.8]]), "lightgbm": np.log([[0.6, 0.4]])}
+    >>> np.exp(log_mean(parts)).round(3)
     array([[0.4, 0.6]])
     """
-    mean: Array = np.logaddexp.reduce(np.stack(parts), axis=0) - np.log(len(parts))
+    trees = len(parts) - ("networks" in parts)
+    shares = [float(trees or 1) if name == "networks" else 1.0 for name in parts]
+    logs = np.log(np.asarray(shares) / sum(shares))
+    mean: Array = np.logaddexp.reduce(np.stack(list(parts.values())) + logs[:, None, None], axis=0)
     return mean
 
 
@@ -167,7 +180,7 @@ def _keep_held_out(model: Any, data: Fitting) -> None:
     held = np.all([np.isfinite(part.held_out).all(1) for part in model.parts_.values()], axis=0)
     held &= data.folds >= 0
     model.held_out_ = {name: part.held_out[held] for name, part in model.parts_.items()}
-    model.held_out_["mean"] = log_mean(list(model.held_out_.values()))
+    model.held_out_["mean"] = log_mean(model.held_out_)
     model.held_out_codes_ = data.codes[held]
     model.held_out_weights_ = None if data.weights is None else data.weights[held]
 

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 # A class that no tree voted for stays out of reach of the offsets, but not of the other parts' votes.
 SMALLEST_PROBABILITY = 1e-12
-NUM_TREES = 300
+NUM_TREES = 200
 ROUNDS, PATIENCE = 400, 25
 BOOSTING = {
     "learning_rate": 0.05,

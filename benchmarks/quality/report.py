@@ -1,0 +1,180 @@
+"""From cells to ``results/quality``: tables in Markdown, two pictures, and every number in JSON."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import platform
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.quality import pictures, statistics
+from benchmarks.quality.statistics import Versus
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "quality"
+PICTURES = ROOT / "docs" / "_static" / "quality"
+OURS = "EASTEnsembleClassifier"
+NAMES = {
+    "f1": "F1 (macro-F1 for more than two classes)",
+    "matthews_corrcoef": "MCC",
+    "balanced_accuracy": "balanced accuracy",
+    "cost": "minus expected cost",
+}
+# The issue's table: opponent, gain, p-value.
+TARGETS = [
+    ("cross-entropy", 0.08, 0.001),
+    ("balanced", 0.03, 0.01),
+    ("cross-entropy + tuned", 0.02, 0.01),
+    ("cross-entropy x5 + tuned", 0.015, 0.05),
+    ("best tree + tuned", 0.01, 0.05),
+    ("EAST paper", 0.02, 0.01),
+]
+Cells = list[dict[str, Any]]
+
+
+def write(cells: Cells, options: argparse.Namespace) -> None:
+    """Write everything that the cells say."""
+    if not cells:
+        raise SystemExit("There are no cells yet: run first.")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join(
+        [
+            f"# What wins on {len({cell['set'] for cell in cells})} tables",
+            _scale(cells, options),
+            "## Targets\n\n" + target_table(cells),
+            "## All methods\n\n" + method_table(cells, "f1"),
+            *(f"## By {NAMES[kind]}\n\n" + versus_table(cells, kind) for kind in NAMES),
+            "## Classes that are never predicted\n\n" + collapse_text(cells),
+            "## Each set\n\n" + set_table(cells),
+            "Regenerate with `EASTWARD_DATA=<data folder> make quality`; every cell is in `cells.jsonl.gz`.",
+        ]
+    )
+    (RESULTS / "README.md").write_text(text + "\n")
+    packed = "".join(json.dumps(cell) + "\n" for cell in cells).encode()
+    (RESULTS / "cells.jsonl.gz").write_bytes(gzip.compress(packed, mtime=0))
+    pictures.draw(cells, PICTURES)
+    print(text)
+
+
+def _scale(cells: Cells, options: argparse.Namespace) -> str:
+    counts = Counter((cell["method"], cell["set"]) for cell in cells if cell["metric"] == "f1")
+    by_method = {
+        method: _range([n for (name, _), n in counts.items() if name == method])
+        for method in dict.fromkeys(cell["method"] for cell in cells)
+    }
+    ran = ", ".join(f"{method}: {splits}" for method, splits in by_method.items())
+    packages = ("torch", "scikit-learn", "lightgbm", "xgboost", "numpy")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    return (
+        f"Splits of random state {options.random_state} (random state 0 was used to choose defaults), training rows "
+        f"capped at {options.max_rows}, test rows at {3 * options.max_rows}; networks of hidden widths (128, 64), at "
+        f"most 100 epochs, for every method alike. Differences are paired by split, averaged within a set, and tested "
+        f"over sets. Python {platform.python_version()}, {versions}.\n\nSplits of each set: {ran}."
+    )
+
+
+def _range(counts: list[int]) -> str:
+    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+
+
+def target_table(cells: Cells) -> str:
+    """The issue's targets, met or missed."""
+    found = {row.name: row for row in _versus(cells, "f1")}
+    lines = ["| against | target | measured | W–T–L | Wilcoxon p | |", "|---" * 6 + "|"]
+    for name, gain, level in TARGETS:
+        if name not in found:
+            lines.append(f"| {name} | ≥ {gain}, p < {level} | not run | | | |")
+            continue
+        row = found[name]
+        met = "met" if row.gain >= gain and row.p_value < level else "**missed**"
+        lines.append(
+            f"| {name} | ≥ {gain}, p < {level} | {_gain(row)} | {_counts(row)} | {row.p_value:.4f} | {met} |"
+        )
+    return "\n".join(lines)
+
+
+def _versus(cells: Cells, kind: str) -> list[Versus]:
+    others = list(dict.fromkeys(c["method"] for c in cells if c["metric"] == kind))
+    return statistics.versus_all(cells, kind, OURS, [name for name in others if name != OURS])
+
+
+def _gain(row: Versus) -> str:
+    return f"{row.gain:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
+
+
+def _counts(row: Versus) -> str:
+    return f"{row.wins}–{row.ties}–{row.losses}"
+
+
+def versus_table(cells: Cells, kind: str) -> str:
+    """The ensemble against every other method, by one metric."""
+    head = (
+        f"| {OURS} against | sets | mean gain (95 %) | W–T–L ±{statistics.MARGIN} | p | p (Holm) "
+        "| P(better) | P(equal) | P(worse) |"
+    )
+    lines = [head, "|---" * 9 + "|"]
+    lines += [
+        f"| {row.name} | {row.sets} | {_gain(row)} | {_counts(row)} | {row.p_value:.4f} | {row.p_holm:.4f} "
+        f"| {row.better:.2f} | {row.equal:.2f} | {row.worse:.2f} |"
+        for row in sorted(_versus(cells, kind), key=lambda row: row.gain)
+    ]
+    return "\n".join(lines)
+
+
+def method_table(cells: Cells, kind: str) -> str:
+    """Mean score and average rank over the sets that every shown method was run on."""
+    methods, sets, table = statistics.mean_table(cells, kind)
+    complete = [k for k in range(len(methods)) if np.isfinite(table[k]).all()]
+    ranks = statistics.ranks(table[complete])
+    rows = sorted(zip(ranks, [methods[k] for k in complete], table[complete].mean(1), strict=True))
+    distance = statistics.critical_difference(len(complete), len(sets))
+    lines = ["| method | mean F1 | average rank |", "|---|---|---|"]
+    lines += [f"| {name} | {mean:.3f} | {rank:.2f} |" for rank, name, mean in rows]
+    lines.append(f"\nCritical difference of average ranks (Nemenyi, 5 %): {distance:.2f}.")
+    return "\n".join(lines)
+
+
+def set_table(cells: Cells) -> str:
+    """Mean F1 of each set for the methods of the target table."""
+    methods, sets, table = statistics.mean_table(cells, "f1")
+    shown = [name for name in (OURS, "EASTClassifier", *(t[0] for t in TARGETS)) if name in methods]
+    lines = ["| set | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
+    for column, name in enumerate(sets):
+        scores = [table[methods.index(method), column] for method in shown]
+        best = np.nanmax(scores)
+        cells_of = [f"**{s:.3f}**" if s == best else f"{s:.3f}" for s in scores]
+        lines.append(f"| {name} | " + " | ".join(cells_of) + " |")
+    return "\n".join(lines)
+
+
+def collapsed(
+    cells: Cells, ours: str, reference: str = "cross-entropy x5"
+) -> list[tuple[str, int]]:
+    """Sets and splits on which a method never gives a class that cross-entropy does give."""
+    never = {
+        (cell["method"], cell["set"], cell["split"]): set(cell["never_predicted"])
+        for cell in cells
+        if cell["metric"] == "f1" and cell["method"] in {ours, reference}
+    }
+    return [
+        (name, split)
+        for (method, name, split), lost in sorted(never.items())
+        if method == ours and lost - never.get((reference, name, split), lost)
+    ]
+
+
+def collapse_text(cells: Cells) -> str:
+    """Which defaults lose a class that five networks of cross-entropy predict."""
+    lines = []
+    for name in (OURS, "EASTClassifier", "EAST paper"):
+        runs = sum(cell["metric"] == "f1" and cell["method"] == name for cell in cells)
+        lost = collapsed(cells, name)
+        where = "" if not lost else ": " + ", ".join(f"{s} (split {k})" for s, k in lost)
+        lines.append(f"- {name}: {len(lost)} of {runs} runs{where}")
+    head = "Runs in which some class of the test rows is never predicted although cross-entropy x5 predicts it:"
+    return head + "\n\n" + "\n".join(lines)

@@ -1,0 +1,222 @@
+"""What the ensemble promises: honest held-out predictions, one decision, and tables as people have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+import eastward as ew
+from eastward.ensemble_estimator import decision, fitting
+
+ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
+
+
+@pytest.fixture
+def fitted(quick, clusters):
+    X, y = clusters()
+    return quick().fit(X, y)
+
+
+def test_it_is_public():
+    assert ew.EASTEnsembleClassifier().parts == ALL
+
+
+def test_probabilities_sum_to_one_and_their_arg_max_is_the_prediction(fitted, clusters):
+    X, _ = clusters(seed=1)
+    probabilities = fitted.predict_proba(X)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(len(X)))
+    assert (fitted.classes_[probabilities.argmax(axis=1)] == fitted.predict(X)).all()
+
+
+def test_the_decision_is_an_offset_of_the_mean_of_the_parts(fitted, clusters):
+    X, _ = clusters(seed=1)
+    raw = np.log(fitted.raw_predict_proba(X)) + fitted.offsets_
+    expected = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
+    assert fitted.predict_proba(X) == pytest.approx(expected)
+    assert np.abs(fitted.offsets_).max() > 0
+    assert fitted.offsets_.sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_networks_have_half_of_the_votes():
+    networks, tree = np.log([[0.9, 0.1]]), np.log([[0.3, 0.7]])
+    mean = fitting.log_mean({"networks": networks, "lightgbm": tree, "random_forest": tree})
+    assert np.exp(mean) == pytest.approx(np.array([[0.6, 0.4]]))
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_held_out_predictions_do_not_know_their_own_labels(part, quick, clusters):
+    # Labels are noise here: who saw a row's label beats chance on it, who did not does not.
+    X, _ = clusters(counts=(150, 150))
+    y = np.random.default_rng(5).permutation(np.repeat([0, 1], 150))
+    options = {"hidden": (64,), "max_epochs": 40, "learning_rate": 1e-2}
+    model = quick(parts=(part,), network_options=options).fit(X, y)
+    held = (model.held_out_[part].argmax(1) == model.held_out_codes_).mean()
+    assert 0.35 < held < 0.6
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_every_part_alone_learns(part, quick, clusters):
+    X, y = clusters()
+    model = quick(parts=(part,)).fit(X, y)
+    assert list(model.parts_) == [part]
+    # LightGBM needs ten rows in a leaf, so it cannot do much here; all beat the majority class.
+    assert f1_score(y, model.predict(X), average="macro") > 0.35
+
+
+def test_score_is_the_metric_of_the_predictions(fitted, clusters):
+    X, y = clusters(seed=2)
+    assert fitted.score(X, y) == pytest.approx(f1_score(y, fitted.predict(X), average="macro"))
+
+
+def test_the_same_seed_gives_the_same_model(quick, clusters):
+    X, y = clusters()
+    first, second = quick().fit(X, y), quick().fit(X, y)
+    assert np.array_equal(first.predict_proba(X), second.predict_proba(X))
+    other = quick(random_state=1).fit(X, y)
+    assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
+
+
+def test_decide_by_changes_the_decision_and_nothing_else(fitted, clusters):
+    X, y = clusters(seed=3)
+    before = fitted.raw_predict_proba(X), fitted.offsets_
+    fitted.decide_by("matthews_corrcoef")
+    assert fitted.raw_predict_proba(X) == pytest.approx(before[0])
+    assert not np.array_equal(fitted.offsets_, before[1])
+    assert fitted.score(X, y) == pytest.approx(matthews_corrcoef(y, fitted.predict(X)))
+    assert fitted.report_["metric"] == "matthews_corrcoef"
+
+
+def test_costs_move_the_decision(quick, clusters):
+    X, y = clusters(counts=(150, 60))
+    dear_miss = {"cost": [[0, 1], [20, 0]]}
+    model = quick("expected_cost", metric_options=dear_miss).fit(X, y)
+    cautious = (model.predict(X) == 1).mean()
+    model.decide_by("expected_cost", {"cost": [[0, 20], [1, 0]]})
+    assert cautious > (model.predict(X) == 1).mean()
+    assert model.score(X, y) <= 0
+
+
+def test_without_a_tuned_decision_the_most_probable_class_is_predicted(quick, clusters):
+    X, y = clusters()
+    model = quick(tune_decision=False).fit(X, y)
+    assert not model.offsets_.any()
+    assert model.predict_proba(X) == pytest.approx(model.raw_predict_proba(X))
+
+
+def test_the_label_share_decides_what_offsets_are_tuned_for(quick, clusters):
+    X, y = clusters()
+    by_labels = quick(label_share=1.0).fit(X, y)
+    by_itself = clone(by_labels).set_params(label_share=0.0).fit(X, y)
+    assert by_labels.raw_predict_proba(X) == pytest.approx(by_itself.raw_predict_proba(X))
+    assert not np.allclose(by_labels.offsets_, by_itself.offsets_)
+
+
+def test_smoothed_rows_are_the_labels_when_labels_have_it_all():
+    logs = np.log(np.full((4, 3), 1 / 3))
+    rows, classes, weights = decision.smoothed_rows(logs, np.array([0, 2, 1, 2]), 1.0)
+    assert (rows.tolist(), classes.tolist()) == ([0, 1, 2, 3], [0, 2, 1, 2])
+    assert weights.tolist() == [1.0] * 4
+
+
+def test_smoothed_rows_keep_the_weight_of_every_row():
+    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(5), size=20))
+    rows, _, weights = decision.smoothed_rows(logs, np.arange(20) % 5, 0.25)
+    assert np.bincount(rows, weights) == pytest.approx(np.ones(20))
+
+
+def words(rows=240, seed=0):
+    rng = np.random.default_rng(seed)
+    colour = rng.choice(["red", "green", "blue"], rows)
+    size = rng.normal(size=rows)
+    y = np.where((colour == "red") ^ (rng.random(rows) < 0.05), "yes", "no")
+    return pd.DataFrame({"colour": colour, "size": size, "noise": rng.normal(size=rows)}), y
+
+
+def test_columns_of_words_are_features(quick):
+    X, y = words()
+    model = quick("f1").fit(X, y)
+    fresh, truth = words(seed=1)
+    assert f1_score(truth, model.predict(fresh), pos_label="yes") > 0.85
+    assert model.feature_names_in_.tolist() == ["colour", "size", "noise"]
+    unseen = fresh.assign(colour="violet")
+    assert np.isfinite(model.predict_proba(unseen)).all()
+
+
+def test_categories_and_missing_words_are_welcome(quick):
+    X, y = words()
+    X["colour"] = X["colour"].astype("category")
+    X.loc[::7, "colour"] = None
+    X.loc[::5, "size"] = np.nan
+    assert np.isfinite(quick().fit(X, y).predict_proba(X)).all()
+
+
+def test_missing_numbers_are_told_from_the_median(quick):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (rng.random(300) < 0.4).astype(int)
+    X[y == 1, 0] = np.nan  # what is missing is all there is to know
+    for part in ALL:
+        assert quick(parts=(part,)).fit(X, y).score(X, y) > 0.95, part
+
+
+def test_rows_of_weight_zero_do_not_exist(quick, clusters):
+    X, y = clusters()
+    strange = np.concatenate([X, 100 + X[:20]]), np.concatenate([y, np.full(20, 7)])
+    weight = np.concatenate([np.ones(len(y)), np.zeros(20)])
+    model = quick().fit(*strange, sample_weight=weight)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert len(model.held_out_codes_) == len(y)
+
+
+def test_weights_move_the_decision(quick, clusters):
+    X, y = clusters()
+    heavy = quick("accuracy").fit(X, y, sample_weight=np.where(y == 2, 30.0, 1.0))
+    light = quick("accuracy").fit(X, y)
+    assert (heavy.predict(X) == 2).sum() > (light.predict(X) == 2).sum()
+
+
+def test_a_class_of_one_row_is_trained_on_and_does_not_stop_the_rest(quick, clusters):
+    X, y = clusters()
+    model = quick().fit(np.concatenate([X, X[:1] + 9]), np.append(y, 3))
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert (model.folds_ == -1).sum() == 1
+    assert len(model.held_out_codes_) == len(y)
+
+
+def test_the_aligned_stage_is_an_option(quick, clusters):
+    X, y = clusters()
+    model = quick(parts=("networks",), aligned=True).fit(X, y)
+    stages = {record["stage"] for record in model.parts_["networks"].model.history_}
+    assert stages == {"cross-entropy", "aligned"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parts": ()}, "parts of EASTEnsembleClassifier must be a sequence of one name or more"),
+        ({"parts": "networks"}, "parts of EASTEnsembleClassifier must be a sequence"),
+        ({"parts": ("forest",)}, "parts of EASTEnsembleClassifier must be one of"),
+        ({"parts": ("lightgbm", "lightgbm")}, "must be without repetition"),
+        ({"n_folds": 1}, "n_folds of EASTEnsembleClassifier must be"),
+        ({"n_bags": 0}, "n_bags of EASTEnsembleClassifier must be"),
+        ({"label_share": 1.5}, "label_share of EASTEnsembleClassifier must be in"),
+        ({"aligned": "yes"}, "aligned of EASTEnsembleClassifier must be True or False"),
+        ({"network_options": {"width": 3}}, "network_options of EASTEnsembleClassifier must be"),
+        ({"network_options": 5}, "network_options of EASTEnsembleClassifier must be a mapping"),
+        ({"metric": "f2_makro"}, "metric"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(changes, message, quick, clusters):
+    with pytest.raises((ValueError, TypeError), match=message):
+        quick(**changes).fit(*clusters())
+
+
+def test_several_labels_for_a_row_are_refused(quick, clusters):
+    X, y = clusters()
+    with pytest.raises(
+        ValueError, match=r"y of EASTEnsembleClassifier.fit must be one label per row"
+    ):
+        quick().fit(X, np.stack([y > 0, y > 1], axis=1).astype(int))
