@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from eastward.kernels.problems import Backend, NotFiniteError, Problem, Samples
 from eastward.kernels.scoring import Scoring, losses_and_slopes
 
 __all__ = ["Evaluation", "evaluate"]
+
+_AS_IT_IS: AbstractContextManager[None] = nullcontext()
 
 
 class Evaluation:
@@ -32,6 +34,10 @@ class Evaluation:
         As in :class:`~eastward.kernels.problems.Samples`.
     definition : callable
         From the logits to the same losses by plain operations; second derivatives are taken through it.
+    single : bool
+        Whether logits are ``(N, C)`` and the loss 0-d, instead of ``(K, N, C)`` and ``(K,)``.
+    dtype : torch.dtype
+        Of the losses.
     check : callable, optional
         Looks at every value and says what is wrong; called when some logit seems not to be finite.
     """
@@ -44,31 +50,36 @@ class Evaluation:
         labels: Tensor,
         weights: Tensor | None,
         definition: Callable[[Tensor], Tensor],
+        *,
+        single: bool,
+        dtype: torch.dtype,
         check: Callable[[], object] | None = None,
     ) -> None:
         self.backend, self.problem, self.scoring = backend, problem, scoring
         self.labels, self.weights, self.definition = labels, weights, definition
-        self.check = check
+        self.single, self.dtype, self.check = single, dtype, check
         self.empty: Tensor | bool = False
         self.saved: Any = None
         self.slopes: Tensor | None = None
 
     def samples(self, logits: Tensor) -> Samples:
         """Logits in the form that kernels take."""
-        return Samples(logits.detach().float().contiguous(), self.labels, self.weights)
+        logits = logits.detach()
+        if self.single:
+            logits = logits.unsqueeze(0)
+        return Samples(logits.float().contiguous(), self.labels, self.weights)
 
     def losses(self, logits: Tensor) -> Tensor:
-        """Losses ``(K,)`` of logits ``(K, N, C)``."""
+        """Losses of the logits."""
         with _full_precision(logits):
             sums, self.saved = self._sums(self.samples(logits))
             if self.scoring.reduce is not None:
                 sums = self.scoring.reduce(sums)
             compiled = getattr(self.backend, "loss_and_slope", None)
-            losses, self.slopes, empty = losses_and_slopes(
+            losses, self.slopes, self.empty = losses_and_slopes(
                 sums, self.problem, self.scoring, compiled
             )
-        self.empty = empty
-        return losses
+        return (losses[0] if self.single else losses).to(self.dtype)
 
     def _sums(self, samples: Samples) -> tuple[Tensor, Any]:
         if self.backend is not eager:
@@ -87,16 +98,22 @@ class Evaluation:
         if self.slopes is None:
             raise RuntimeError("the backward pass of a loss was asked for before its forward pass")
         with _full_precision(logits):
-            slopes = self.slopes * by_losses.view(-1, 1, 1, 1).to(self.slopes)
+            slopes = self._scaled_slopes(self.slopes, by_losses)
             if self.scoring.reduce is not None:
                 slopes = self.scoring.reduce(slopes)
             samples = self.samples(logits)
             found = self.backend.gradient(self.problem, samples, self.saved, slopes)
-        return found.to(logits.dtype)
+        return (found[0] if self.single else found).to(logits.dtype)
+
+    def _scaled_slopes(self, slopes: Tensor, by_losses: Tensor) -> Tensor:
+        if self.single and by_losses.device.type == "cpu":
+            factor = by_losses.item()
+            return slopes if factor == 1 else slopes * factor
+        return slopes * by_losses.view(-1, 1, 1, 1).to(slopes)
 
 
 def evaluate(logits: Tensor, evaluation: Evaluation) -> Tensor:
-    """Losses ``(K,)`` of logits ``(K, N, C)``, differentiable."""
+    """Losses of logits, differentiable."""
     if not (logits.requires_grad and torch.is_grad_enabled()):
         return evaluation.losses(logits)
     losses: Tensor = _Fused.apply(logits, evaluation)  # type: ignore[no-untyped-call]  # torch has no types here
@@ -121,8 +138,6 @@ class _Fused(torch.autograd.Function):
         return ctx.evaluation.gradient(logits, by_losses), None
 
 
-def _full_precision(logits: Tensor) -> Any:
+def _full_precision(logits: Tensor) -> AbstractContextManager[Any]:
     device = logits.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else _AS_IT_IS

@@ -55,7 +55,7 @@ class Scoring(NamedTuple):
 
 def losses_and_slopes(
     sums: Tensor, problem: Problem, scoring: Scoring, compiled: Callable[..., Any] | None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, bool | Tensor]:
     """Losses ``(K,)``, slopes (see :class:`~eastward.kernels.problems.Backend`), whether any table is empty."""
     rule = _rule(sums, problem, scoring)
     if rule is None:
@@ -68,7 +68,7 @@ def losses_and_slopes(
         losses, slopes = compiled(tables, layout, rule)
     else:
         losses, slopes = loss_and_slope_of_sums(tables, layout, rule)
-    return _averaged(losses, slopes, sums, layout)
+    return _averaged(losses, slopes, tables, sums.shape[:2])
 
 
 def _rule(sums: Tensor, problem: Problem, scoring: Scoring) -> Rule | None:
@@ -82,13 +82,13 @@ def _rule(sums: Tensor, problem: Problem, scoring: Scoring) -> Rule | None:
 
 
 def _averaged(
-    losses: np.ndarray, slopes: np.ndarray, sums: Tensor, layout: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean over the thresholds of a grid."""
-    members, grid = sums.shape[:2]
+    losses: np.ndarray, slopes: np.ndarray, tables: np.ndarray, shape: tuple[int, ...]
+) -> tuple[Tensor, Tensor, bool]:
+    """The mean over the thresholds of a grid; whether no sample counts."""
+    members, grid = shape
     slopes = slopes.reshape(members, grid, *slopes.shape[1:])
-    masses = sums[:, 0, 2:] if layout != MARGINS else sums[:, 0, 2]
-    empty = masses.sum() <= 0
+    # From the third row on, sums are masses of true classes, whatever the layout.
+    empty = not tables[:, 2:].any()
     if grid > 1:
         losses, slopes = losses.reshape(members, grid).mean(1), slopes / grid
     return torch.from_numpy(losses), torch.from_numpy(slopes), empty
@@ -102,7 +102,9 @@ def _at_anchor(
     return losses, sum_slopes(slope, layout)
 
 
-def _by_autograd(sums: Tensor, problem: Problem, scoring: Scoring) -> tuple[Tensor, Tensor, Tensor]:
+def _by_autograd(
+    sums: Tensor, problem: Problem, scoring: Scoring
+) -> tuple[Tensor, Tensor, bool | Tensor]:
     losses, slopes = [], []
     with torch.enable_grad():
         for member in sums.float():

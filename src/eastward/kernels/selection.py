@@ -25,7 +25,7 @@ KERNELS = ("auto", "eager", "numba", "triton", "definition")
 
 _MODULES = {"eager": "eager", "numba": "compiled", "triton": "tiled"}
 _EXTRAS = {"numba": "fast", "triton": "fast"}
-_DEVICES: dict[str, tuple[str, ...]] = {}
+_DEVICES = {"numba": ("cpu",)}
 _logger = logging.getLogger("eastward")
 
 

@@ -6,7 +6,6 @@ something else than the logits take the definition.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -17,12 +16,12 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from eastward import _checks
-from eastward._numerics import safe_divide
 from eastward.kernels.evaluation import Evaluation, evaluate
 from eastward.kernels.problems import Problem
 from eastward.kernels.scoring import Scoring
 from eastward.kernels.selection import backend_for
-from eastward.losses._batches import Batch
+from eastward.losses._batches import Batch, result_dtype
+from eastward.losses._labels import labels_and_weights
 from eastward.losses._tables import loss_of_tables, soft_tables
 from eastward.metrics import Metric
 from eastward.protocols import Reduce, Step
@@ -86,7 +85,7 @@ def loss_of_batch(
     anchor: Callable[[Tensor], Tensor] | None = None,
     check_inputs: bool,
 ) -> Tensor:
-    """The loss of one batch by the fastest way that applies.
+    """The loss of one batch by the fastest way that applies, in float32 at least.
 
     ``prepare(check_inputs=...)`` gives the batch, flat; kernels look at the values themselves and ask it to do so
     when something seems wrong.
@@ -94,25 +93,14 @@ def loss_of_batch(
     batch = prepare(check_inputs=False)
     inspect = check_inputs and _checks.can_inspect(batch.logits, batch.targets)
     check = partial(prepare, check_inputs=True) if inspect else None
-    losses = fused_losses(
-        _as_one_group(batch),
-        terms,
-        temperature,
-        reduce=reduce,
-        anchor=anchor,
-        check=check,
+    loss = fused_losses(
+        batch, terms, temperature, single=True, reduce=reduce, anchor=anchor, check=check
     )
-    if losses is not None:
-        return losses[0]
+    if loss is not None:
+        return loss
     if check is not None:
         check()
     return definition_of(batch, terms, temperature, reduce=reduce, anchor=anchor, warn=check_inputs)
-
-
-def _as_one_group(batch: Batch) -> Batch:
-    weight = batch.sample_weight
-    weight = None if weight is None else weight.unsqueeze(0)
-    return Batch(batch.logits.unsqueeze(0), batch.targets.unsqueeze(0), weight)
 
 
 def fused_losses(
@@ -120,20 +108,23 @@ def fused_losses(
     terms: Terms,
     temperature: Tensor | float,
     *,
+    single: bool = False,
     reduce: Reduce | None = None,
     anchor: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], object] | None = None,
 ) -> Tensor | None:
-    """Losses ``(K,)`` of K groups, or None where kernels do not apply.
+    """The loss of a batch, or losses ``(K,)`` of K groups, or None where kernels do not apply.
 
     Parameters
     ----------
     batch : Batch
-        Stacked: logits ``(K, N, C)``, targets ``(K, N)`` or ``(K, N, L)``, weights like the targets.
+        Logits ``(K, N, C)``, targets ``(K, N)`` or ``(K, N, L)``, weights like the targets; ``single``: without K.
     terms : Terms
         Of the loss.
     temperature : Tensor or float
         Of the step.
+    single : bool, default=False
+        Whether there is one group, and no dimension for it.
     reduce : callable, optional
         Sum over processes.
     anchor : callable, optional
@@ -141,7 +132,7 @@ def fused_losses(
     check : callable, optional
         Looks at every value and says what is wrong; called when something seems to be.
     """
-    evaluation = _evaluation(batch, terms, temperature, reduce, anchor, check)
+    evaluation = _evaluation(batch, terms, temperature, single, reduce, anchor, check)
     if evaluation is None:
         return None
     losses = evaluate(batch.logits, evaluation)
@@ -157,19 +148,19 @@ def gradient_of_losses(
     batch: Batch, terms: Terms, temperature: Tensor | float, *, reduce: Reduce | None = None
 ) -> tuple[Tensor, Tensor] | None:
     """Losses ``(K,)`` and the gradient of their sum at the logits, without a graph; None as above."""
-    evaluation = _evaluation(batch, terms, temperature, reduce, None, None)
+    evaluation = _evaluation(batch, terms, temperature, False, reduce, None, None)
     if evaluation is None:
         return None
     with torch.no_grad():
         losses = evaluation.losses(batch.logits)
-        slope = evaluation.gradient(batch.logits, torch.ones_like(losses))
-    return losses.to(slope.dtype), slope
+        return losses, evaluation.gradient(batch.logits, torch.ones_like(losses))
 
 
 def _evaluation(
     batch: Batch,
     terms: Terms,
     temperature: Tensor | float,
+    single: bool,
     reduce: Reduce | None,
     anchor: Callable[[Tensor], Tensor] | None,
     check: Callable[[], object] | None,
@@ -179,57 +170,87 @@ def _evaluation(
     backend = backend_for(batch.logits.device.type)
     if backend is None:
         return None
-    problem = _problem(batch, terms, float(temperature))
-    labels, weights = _labels_and_weights(batch, problem, terms, reduce, check)
-    scoring = Scoring(terms.metric, terms.virtual, _TableLoss(terms), reduce, anchor)
-    past = _Remembered(anchor)
+    problem = _problem(batch.logits.shape[-1], terms, float(temperature))
+    labels, weights = labels_and_weights(
+        _as_one_group(batch) if single else batch,
+        problem,
+        ignore_index=terms.ignore_index,
+        prior=terms.prior,
+        reduce=reduce,
+        check=check,
+    )
+    definition = _Definition(batch, terms, temperature, single, reduce, anchor)
+    at = None if anchor is None else definition.anchor_now
+    scoring = Scoring(terms.metric, terms.virtual, definition.loss_of_tables, reduce, at)
+    return Evaluation(
+        backend,
+        problem,
+        scoring,
+        labels,
+        weights,
+        definition,
+        single=single,
+        dtype=result_dtype(batch.logits),
+        check=check,
+    )
 
-    def definition(logits: Tensor) -> Tensor:
-        parts = zip(logits, batch.targets, _rows(batch), strict=True)
-        losses = [
-            definition_of(Batch(*part), terms, temperature, reduce=reduce, anchor=past.again)
-            for part in parts
-        ]
-        return torch.stack(losses)
 
-    scoring = scoring._replace(anchor=past.first) if anchor is not None else scoring
-    return Evaluation(backend, problem, scoring, labels, weights, definition, check)
+def _as_one_group(batch: Batch) -> Batch:
+    weight = batch.sample_weight
+    weight = None if weight is None else weight.unsqueeze(0)
+    return Batch(batch.logits, batch.targets.unsqueeze(0), weight)
 
 
-class _TableLoss:
-    """The loss as a function of tables, for metrics without a closed form."""
+class _Definition:
+    """The same losses by plain operations, for derivatives that kernels do not know.
 
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
+    A running estimate moves on when it is asked; a second derivative needs the answer of the first time.
+    """
 
-    def __call__(self, tables: Tensor) -> Tensor:
+    __slots__ = ("anchor", "answer", "batch", "reduce", "single", "temperature", "terms")
+
+    def __init__(
+        self,
+        batch: Batch,
+        terms: Terms,
+        temperature: Tensor | float,
+        single: bool,
+        reduce: Reduce | None,
+        anchor: Callable[[Tensor], Tensor] | None,
+    ) -> None:
+        self.batch, self.terms, self.temperature = batch, terms, temperature
+        self.single, self.reduce, self.anchor = single, reduce, anchor
+        self.answer: Tensor | None = None
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """Losses of the logits, differentiable any number of times."""
+        targets, weights = self.batch.targets, self.batch.sample_weight
+        if self.single:
+            return self._loss(logits, targets, weights)
+        rows = [None] * len(logits) if weights is None else list(weights)
+        parts = zip(logits, targets, rows, strict=True)
+        return torch.stack([self._loss(*part) for part in parts])
+
+    def _loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+        anchor = None if self.anchor is None else self._anchor_again
+        batch = Batch(logits, targets, weights)
+        loss = definition_of(batch, self.terms, self.temperature, reduce=self.reduce, anchor=anchor)
+        return loss.to(result_dtype(logits))
+
+    def anchor_now(self, now: Tensor) -> Tensor:
+        """The anchor of these tables; remembered."""
+        self.answer = now if self.anchor is None else self.anchor(now)
+        return self.answer
+
+    def _anchor_again(self, now: Tensor) -> Tensor:
+        return now if self.answer is None else self.answer.to(now)
+
+    def loss_of_tables(self, tables: Tensor) -> Tensor:
+        """The loss as a function of tables, for metrics without a closed form."""
         terms = self.terms
         return loss_of_tables(
             tables, terms.metric, virtual=terms.virtual, multilabel=terms.multilabel, warn=False
         )
-
-
-class _Remembered:
-    """A running estimate moves on when it is asked; a second derivative needs the answer of the first time."""
-
-    def __init__(self, anchor: Callable[[Tensor], Tensor] | None) -> None:
-        self.anchor = anchor
-        self.answer: Tensor | None = None
-        self.again = None if anchor is None else self._again
-
-    def first(self, now: Tensor) -> Tensor:
-        """The anchor of these tables."""
-        if self.anchor is None:
-            return now
-        self.answer = self.anchor(now)
-        return self.answer
-
-    def _again(self, now: Tensor) -> Tensor:
-        return now if self.answer is None else self.answer.to(now)
-
-
-def _rows(batch: Batch) -> Any:
-    return [None] * len(batch.logits) if batch.sample_weight is None else batch.sample_weight
 
 
 def _applies(batch: Batch, terms: Terms, temperature: Tensor | float) -> bool:
@@ -251,8 +272,7 @@ def _is_plain(tensor: Tensor) -> bool:
     return type(tensor) in _PLAIN_TENSORS and not wrapped(tensor)
 
 
-def _problem(batch: Batch, terms: Terms, temperature: float) -> Problem:
-    size = batch.logits.shape[2]
+def _problem(size: int, terms: Terms, temperature: float) -> Problem:
     if terms.multilabel:
         kind, thresholds = "labels", terms.thresholds or (0.5,)
     elif size <= 2:
@@ -263,87 +283,3 @@ def _problem(batch: Batch, terms: Terms, temperature: float) -> Problem:
         kind, thresholds = "fixed", terms.thresholds
     matrix = terms.metric.needs_matrix and kind in ("dynamic", "fixed")
     return Problem(kind, thresholds, temperature, terms.detach_threshold, matrix)
-
-
-def _labels_and_weights(
-    batch: Batch,
-    problem: Problem,
-    terms: Terms,
-    reduce: Reduce | None,
-    check: Callable[[], object] | None,
-) -> tuple[Tensor, Tensor | None]:
-    """Labels that are safe to index with, and weights in which ignoring and the prior are folded."""
-    targets, size = batch.targets, 2 if problem.binary else batch.logits.shape[2]
-    weights = None if batch.sample_weight is None else batch.sample_weight.float()
-    if weights is not None and check is not None and not _are_weights(weights):
-        check()
-    ignored = terms.ignore_index
-    labels = targets if targets.dtype == torch.int64 else targets.long()
-    exact = not targets.is_floating_point()
-    if not (exact and _all_within(labels, size) and (ignored is None or not 0 <= ignored < size)):
-        if check is not None:
-            check()
-        labels, weights = _masked(targets, labels, weights, problem, ignored, size)
-    if terms.prior is not None:
-        weights = _corrected(batch, labels, weights, terms.prior, problem, reduce)
-    return labels.contiguous(), None if weights is None else weights.contiguous()
-
-
-def _are_weights(weights: Tensor) -> bool:
-    """Whether no weight is negative, and none NaN or infinite: a sum is finite only if its terms are."""
-    return weights.numel() == 0 or (float(weights.min()) >= 0 and math.isfinite(weights.sum()))
-
-
-def _all_within(labels: Tensor, size: int) -> bool:
-    if labels.numel() == 0 or labels.device.type != "cpu":
-        # On a GPU looking would stall; masking without looking costs less.
-        return labels.numel() == 0
-    low, high = labels.aminmax()
-    return int(low) >= 0 and int(high) < size
-
-
-def _masked(
-    targets: Tensor,
-    labels: Tensor,
-    weights: Tensor | None,
-    problem: Problem,
-    ignored: int | None,
-    size: int,
-) -> tuple[Tensor, Tensor | None]:
-    if problem.kind == "labels":
-        labels = (targets == 1).long()
-    if ignored is not None:
-        # Masked before anything indexes: 255 or -100 must never be a place in an array.
-        gone = targets == ignored
-        blank = torch.ones_like(labels, dtype=torch.float32) if weights is None else weights
-        labels, weights = labels.masked_fill(gone, 0), blank.masked_fill(gone, 0.0)
-    if labels.device.type == "cpu" and not _all_within(labels, size):
-        low, high = labels.aminmax()
-        raise IndexError(f"labels lie in [{int(low)}, {int(high)}], outside [0, {size})")
-    return labels, weights
-
-
-def _corrected(
-    batch: Batch,
-    labels: Tensor,
-    weights: Tensor | None,
-    prior: Any,
-    problem: Problem,
-    reduce: Reduce | None,
-) -> Tensor:
-    """Weights by which every class has the mass that the prior gives it."""
-    if weights is None:
-        weights = torch.ones_like(labels, dtype=torch.float32)
-    if problem.kind == "labels":
-        rate = _checks.prior("multilabel_counts", prior, labels.shape[2], sums_to_one=False)
-        rate = rate.to(weights)
-        on = weights * labels
-        mass = torch.stack([(weights - on).sum(1), on.sum(1)])
-        mass = reduce(mass) if reduce is not None else mass
-        scale = safe_divide(torch.stack([1 - rate, rate]).unsqueeze(1), mass).unsqueeze(2)
-        return weights * torch.where(labels > 0, scale[1], scale[0])
-    size = max(batch.logits.shape[2], 2)
-    wanted = _checks.prior("soft_confusion", prior, size).to(weights)
-    present = weights.new_zeros(len(labels), size).scatter_add_(1, labels, weights)
-    present = reduce(present) if reduce is not None else present
-    return weights * safe_divide(wanted, present).gather(1, labels)

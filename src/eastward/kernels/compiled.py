@@ -1,0 +1,174 @@
+"""The numba backend: compiled kernels on the CPU, parallel over samples.
+
+Threads are Python's own (the kernels release the interpreter's lock), as many as ``torch.get_num_threads()`` says.
+numba's threading layers are not used: they must not be entered from two threads at once, or after a fork.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eastward.kernels import compiled_fixed, compiled_narrow, compiled_wide
+from eastward.kernels.eager_columns import step_pieces
+from eastward.kernels.problems import NotFiniteError, Problem, Samples
+
+__all__ = ["gradient", "sums"]
+
+# Up to so many classes vectors run along samples, beyond along classes.
+NARROW = 48
+# Elements of work that are worth a thread of their own.
+SHARE_OF_A_THREAD = 32_768
+# Below this the first piece of the step has no width left.
+NO_FIRST_PIECE = 1e-6
+NO_WEIGHTS = np.empty(0, np.float32)
+
+
+def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
+    """See :class:`~eastward.kernels.problems.Backend`."""
+    logits, labels, weights = _arrays(samples)
+    members, rows, size = logits.shape
+    shape = _shape(problem, size)
+    result = np.zeros((members, *shape))
+    kernel, constants, flags = _sums_kernel(problem, size)
+    for member in range(members):
+        given = [part[member] for part in (logits, labels, weights)]
+        if problem.binary:
+            given = [part.reshape(-1) for part in given]
+
+        def work(begin: int, end: int, into: np.ndarray, given: Any = given) -> Any:
+            return kernel(*given, *constants, begin, end, into, *flags)
+
+        if not _added_up(work, rows, rows * size, result[member]):
+            raise NotFiniteError
+    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), None
+
+
+def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:  # noqa: ARG001 - nothing is kept
+    """See :class:`~eastward.kernels.problems.Backend`."""
+    logits, labels, weights = _arrays(samples)
+    members, rows, size = logits.shape
+    result = np.empty_like(logits)
+    steep = slopes.numpy().astype(np.float32)
+    kernel, constants, flags = _gradient_kernel(problem, size)
+    for member in range(members):
+        given = [part[member] for part in (logits, labels, weights)]
+        out, slope = result[member], steep[member]
+        if problem.kind == "dynamic":
+            slope = slope[0]
+        if problem.binary:
+            given, out = [part.reshape(-1) for part in given], out.reshape(-1)
+
+        def work(
+            begin: int, end: int, given: Any = given, slope: Any = slope, out: Any = out
+        ) -> Any:
+            before, after = flags
+            return kernel(*given, *constants, begin, end, slope, *before, out, *after)
+
+        _everywhere(work, rows, rows * size)
+    return torch.from_numpy(result)
+
+
+def _arrays(samples: Samples) -> tuple[np.ndarray, np.ndarray, Any]:
+    logits, labels = samples.logits.numpy(), samples.labels.numpy()
+    weights = [NO_WEIGHTS] * len(logits) if samples.weights is None else samples.weights.numpy()
+    return logits, labels, weights
+
+
+def _shape(problem: Problem, size: int) -> tuple[int, ...]:
+    """Of the sums of one member."""
+    if problem.kind == "dynamic":
+        return (size if problem.matrix else 3, size)
+    if problem.kind == "fixed":
+        return (len(problem.thresholds), size if problem.matrix else 3, size)
+    return (len(problem.thresholds), 4, 1 if problem.kind == "pair" else size)
+
+
+def _sums_kernel(problem: Problem, size: int) -> tuple[Callable[..., Any], Any, Any]:
+    """The kernel, its constants, and what follows the result among its arguments."""
+    if problem.binary:
+        paired = problem.kind == "pair" and size == 2
+        return compiled_fixed.column_sums, (_pieces(problem), paired), ()
+    if problem.kind == "fixed":
+        return compiled_fixed.fixed_sums, (_pieces(problem),), (problem.matrix,)
+    constants = (_constants(problem.temperature),)
+    if size <= NARROW and not problem.matrix:
+        return compiled_narrow.narrow_sums, constants, ()
+    return compiled_wide.wide_sums, constants, (problem.matrix,)
+
+
+def _gradient_kernel(problem: Problem, size: int) -> tuple[Callable[..., Any], Any, Any]:
+    """The kernel, its constants, and what precedes and follows the result among its arguments."""
+    if problem.binary:
+        paired = problem.kind == "pair" and size == 2
+        return compiled_fixed.column_gradient, (_pieces(problem), paired), ((), ())
+    if problem.kind == "fixed":
+        return compiled_fixed.fixed_gradient, (_pieces(problem),), ((), (problem.matrix,))
+    constants = (_constants(problem.temperature),)
+    if size <= NARROW and not problem.matrix:
+        return compiled_narrow.narrow_gradient, constants, ((problem.detached,), ())
+    return compiled_wide.wide_gradient, constants, ((problem.detached,), (problem.matrix,))
+
+
+@functools.lru_cache(maxsize=64)
+def _constants(temperature: float) -> tuple[np.float32, ...]:
+    """Lower bend, upper bend, first and middle slope, temperature, of the step in u."""
+    low = 1 - 2.5 * temperature
+    first = temperature / low if low > NO_FIRST_PIECE else 0.0
+    low = low if low > NO_FIRST_PIECE else -1.0
+    numbers = (low, 1 + 2.5 * temperature, first, (1 - 2 * temperature) / (5 * temperature))
+    return tuple(np.float32(number) for number in (*numbers, temperature))
+
+
+@functools.lru_cache(maxsize=64)
+def _grid_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray:
+    rows = [(threshold, *step_pieces(threshold, temperature)) for threshold in thresholds]
+    return np.asarray(rows, dtype=np.float32)
+
+
+def _pieces(problem: Problem) -> np.ndarray:
+    return _grid_pieces(problem.thresholds, problem.temperature)
+
+
+def _parts(rows: int, elements: int) -> list[tuple[int, int]]:
+    """Rows for each thread; one part where there is too little to share."""
+    number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
+    edges = [rows * part // number for part in range(number + 1)]
+    return list(pairwise(edges))
+
+
+def _everywhere(work: Callable[..., Any], rows: int, elements: int) -> list[Any]:
+    parts = _parts(rows, elements)
+    if len(parts) == 1:
+        return [work(*parts[0])]
+    others = [_threads(os.getpid(), len(parts)).submit(work, *part) for part in parts[1:]]
+    return [work(*parts[0]), *(other.result() for other in others)]
+
+
+def _added_up(work: Callable[..., Any], rows: int, elements: int, into: np.ndarray) -> bool:
+    """Sums of all parts, added in one order whatever thread is first: results do not vary from run to run."""
+    parts = _parts(rows, elements)
+    if len(parts) == 1:
+        return bool(work(*parts[0], into))
+    copies = [np.zeros_like(into) for _ in parts]
+    pool = _threads(os.getpid(), len(parts))
+    others = [
+        pool.submit(work, *part, copy) for part, copy in zip(parts[1:], copies[1:], strict=True)
+    ]
+    finite = [work(*parts[0], copies[0]), *(other.result() for other in others)]
+    for copy in copies:
+        into += copy
+    return all(finite)
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(process: int, number: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork inherits no threads
+    return ThreadPoolExecutor(number, thread_name_prefix="eastward")

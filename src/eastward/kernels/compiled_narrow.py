@@ -1,0 +1,257 @@
+# mypy: ignore-errors
+"""Compiled kernels for few classes and the dynamic threshold: blocks of samples, transposed.
+
+Vectors run along samples, because a row of ten classes is too short to fill one. Nothing is kept for the backward
+pass: the memory of the loss is its gradient. The formulas are those of :mod:`eastward.kernels.eager`; here a
+class beyond the upper bend is simply chosen by a comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from eastward.kernels.compiled_arithmetic import (
+    FAST,
+    HALF,
+    ONE,
+    TWO,
+    ZERO,
+    bits_of,
+    exp_of_negative,
+    not_finite,
+)
+
+__all__ = ["narrow_gradient", "narrow_sums"]
+
+BLOCK = 128
+_SMALL = np.float32(1e-12)
+_LOWEST = np.float32(-3.4e38)
+
+
+@njit(**FAST)
+def _load(logits: Any, start: Any, count: Any, block: Any, first: Any, second: Any) -> Any:
+    """Transpose a block of rows, find their two largest logits; whether all are finite."""
+    size = logits.shape[1]
+    finite = True
+    for j in range(count):
+        for c in range(size):
+            block[c, j] = logits[start + j, c]
+    for j in range(count):
+        first[j] = _LOWEST
+        second[j] = _LOWEST
+    for c in range(size):
+        row = block[c]
+        strange = 0
+        for j in range(count):
+            strange += not_finite(bits_of(row[j]))
+        finite = finite and strange == 0
+        for j in range(count):
+            z, top = row[j], first[j]
+            second[j] = max(second[j], min(top, z))
+            first[j] = max(top, z)
+    return finite
+
+
+@njit(**FAST)
+def _relative(count: Any, block: Any, first: Any, second: Any, total: Any) -> None:
+    """Logits to u, in place; ``first`` becomes the largest u, ``total`` the sum of u."""
+    for j in range(count):
+        total[j] = ZERO
+        second[j] = TWO / (ONE + exp_of_negative(second[j] - first[j]))
+    for c in range(block.shape[0]):
+        row = block[c]
+        for j in range(count):
+            u = exp_of_negative(row[j] - first[j]) * second[j]
+            row[j] = u
+            total[j] += u
+    for j in range(count):
+        first[j] = second[j]
+
+
+@njit(**FAST)
+def _steps(count: Any, block: Any, constants: Any, last: Any, steps: Any, total: Any) -> None:
+    """Fill ``steps`` with h, and add their sums to ``total``."""
+    low, high, slope, middle, temperature = constants
+    for c in range(block.shape[0]):
+        row, step = block[c], steps[c]
+        for j in range(count):
+            u = row[j]
+            h = slope * u if u < low else HALF + middle * (u - ONE)
+            h = ONE - temperature + (u - high) * last[j] if u > high else h
+            step[j] = h
+            total[j] += h
+
+
+@njit(**FAST)
+def narrow_sums(
+    logits: Any, labels: Any, weights: Any, constants: Any, begin: Any, end: Any, sums: Any
+) -> Any:
+    """Add the sums ``(3, C)`` of rows ``begin`` to ``end``; whether all their logits are finite."""
+    size = logits.shape[1]
+    high, temperature = constants[1], constants[4]
+    block, steps = np.empty((size, BLOCK), np.float32), np.empty((size, BLOCK), np.float32)
+    rows = np.empty((4, BLOCK), np.float32)
+    first, second, total, share = rows[0], rows[1], rows[2], rows[3]
+    for start in range(begin, end, BLOCK):
+        count = min(BLOCK, end - start)
+        if not _load(logits, start, count, block, first, second):
+            return False
+        _relative(count, block, first, second, total)
+        for j in range(count):
+            second[j] = temperature / max(total[j] - high, _SMALL)
+            share[j] = ZERO
+        _steps(count, block, constants, second, steps, share)
+        for j in range(count):
+            weight = weights[start + j] if weights.size else ONE
+            share[j] = weight / share[j]
+            label = labels[start + j]
+            sums[0, label] += steps[label, j] * share[j]
+            sums[2, label] += weight
+        for c in range(size):
+            step = steps[c]
+            mass = ZERO
+            for j in range(count):
+                mass += step[j] * share[j]
+            sums[1, c] += mass
+    return True
+
+
+@njit(**FAST)
+def narrow_gradient(
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    constants: Any,
+    begin: Any,
+    end: Any,
+    slopes: Any,
+    detached: Any,
+    gradient: Any,
+) -> None:
+    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` by right and predicted."""
+    size = logits.shape[1]
+    low, high, slope, middle, temperature = constants
+    block, steps = np.empty((size, BLOCK), np.float32), np.empty((size, BLOCK), np.float32)
+    rows = np.empty((6, BLOCK), np.float32)
+    first, second, total, mean, share, last = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
+    for start in range(begin, end, BLOCK):
+        count = min(BLOCK, end - start)
+        _load(logits, start, count, block, first, second)
+        _relative(count, block, first, second, total)
+        for j in range(count):
+            last[j] = temperature / max(total[j] - high, _SMALL)
+            share[j] = ZERO
+            mean[j] = ZERO
+            second[j] = ZERO
+        for c in range(size):
+            row, pull = block[c], slopes[1, c]
+            for j in range(count):
+                u = row[j]
+                h = slope * u if u < low else HALF + middle * (u - ONE)
+                h = ONE - temperature + (u - high) * last[j] if u > high else h
+                share[j] += h
+                mean[j] += pull * h
+            # The runner-up; the largest itself where several classes share the first place.
+        _runner_up(count, block, first, second)
+        for j in range(count):
+            label = labels[start + j]
+            u = block[label, j]
+            h = slope * u if u < low else HALF + middle * (u - ONE)
+            h = ONE - temperature + (u - high) * last[j] if u > high else h
+            inverse = ONE / share[j]
+            mean[j] = (mean[j] + slopes[0, label] * h) * inverse
+            share[j] = inverse * weights[start + j] if weights.size else inverse
+        _pull(count, block, steps, slopes, constants, mean, share, last, labels, start)
+        _send(count, block, steps, first, second, total, last, constants, detached)
+        for j in range(count):
+            for c in range(size):
+                gradient[start + j, c] = steps[c, j]
+
+
+@njit(**FAST)
+def _runner_up(count: Any, block: Any, first: Any, second: Any) -> None:
+    for c in range(block.shape[0]):
+        row = block[c]
+        for j in range(count):
+            u = row[j]
+            second[j] = max(second[j], u if u < first[j] else ZERO)
+
+
+@njit(**FAST)
+def _pull(
+    count: Any,
+    block: Any,
+    steps: Any,
+    slopes: Any,
+    constants: Any,
+    mean: Any,
+    share: Any,
+    last: Any,
+    labels: Any,
+    start: Any,
+) -> None:
+    """The derivative by u of every class, times u, as if threshold and total were constant."""
+    low, high, slope, middle, _ = constants
+    for c in range(block.shape[0]):
+        row, out, by_predicted = block[c], steps[c], slopes[1, c]
+        for j in range(count):
+            u = row[j]
+            steep = slope if u < low else middle
+            steep = last[j] if u > high else steep
+            out[j] = (by_predicted - mean[j]) * share[j] * steep * u
+    for j in range(count):
+        label = labels[start + j]
+        u = block[label, j]
+        steep = slope if u < low else middle
+        steep = last[j] if u > high else steep
+        steps[label, j] += slopes[0, label] * share[j] * steep * u
+
+
+@njit(**FAST)
+def _send(
+    count: Any,
+    block: Any,
+    steps: Any,
+    first: Any,
+    second: Any,
+    total: Any,
+    last: Any,
+    constants: Any,
+    detached: Any,
+) -> None:
+    """Add what threshold and total, common to the classes of a row, send to each of them."""
+    _, high, _, _, temperature = constants
+    rows = np.zeros((4, BLOCK), np.float32)
+    spread, through, ties, seconds = rows[0], rows[1], rows[2], rows[3]
+    for c in range(block.shape[0]):
+        row, out = block[c], steps[c]
+        for j in range(count):
+            u = row[j]
+            spread[j] += out[j]
+            through[j] += out[j] if u > high else ZERO
+        for j in range(count):
+            u = row[j]
+            ties[j] += ONE if u >= first[j] else ZERO
+            seconds[j] += ONE if u == second[j] else ZERO
+    for j in range(count):
+        if detached:
+            through[j] = spread[j] / total[j]
+            ties[j] = ZERO
+            seconds[j] = ZERO
+            continue
+        beyond = max(first[j] - high, ZERO)
+        through[j] *= beyond * last[j] / (first[j] * temperature)
+        theta = spread[j] - through[j] * total[j]
+        alone = ties[j] < TWO
+        ties[j] = HALF * first[j] * theta if alone else theta / ties[j]
+        seconds[j] = HALF * (TWO - first[j]) * theta / max(seconds[j], ONE) if alone else ZERO
+    for c in range(block.shape[0]):
+        row, out = block[c], steps[c]
+        for j in range(count):
+            u = row[j]
+            share = seconds[j] if u == second[j] else ZERO
+            share = ties[j] if u >= first[j] else share
+            out[j] -= through[j] * u + share
