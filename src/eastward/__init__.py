@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eastward.decision_estimator import TunedDecisionClassifierCV
     from eastward.ensemble_estimator import EASTEnsembleClassifier
     from eastward.estimator import EASTClassifier
+    from eastward.tuning import tune
 
 __all__ = [
     "AUROCLoss",
@@ -51,6 +52,7 @@ __all__ = [
     "soft_confusion",
     "soft_counts",
     "soft_memberships",
+    "tune",
 ]
 
 # Loaded when first used, with the extra that brings what they need.
@@ -61,6 +63,7 @@ _LAZY = {
     "EASTEnsembleClassifier": ("eastward.ensemble_estimator", "tabular,boost"),
     "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
     "compare": ("eastward.comparison", "tabular"),
+    "tune": ("eastward.tuning", "tabular,search"),
 }
 
 

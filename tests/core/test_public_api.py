@@ -36,6 +36,7 @@ PUBLIC_NAMES = {
     "soft_confusion",
     "soft_counts",
     "soft_memberships",
+    "tune",
 }
 METRIC_NAMES = [
     "accuracy",

@@ -14,6 +14,7 @@ from eastward.cli.predict import predict
 from eastward.cli.report import report
 from eastward.cli.reproduce import reproduce
 from eastward.cli.train import train
+from eastward.cli.tune import tune
 
 __all__ = ["app", "main"]
 
@@ -36,7 +37,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, compare, train, evaluate, predict, report, reproduce, metrics, datasets):
+COMMANDS = (demo, compare, train, tune, evaluate, predict, report, reproduce, metrics, datasets)
+for command in COMMANDS:
     app.command()(command)
 
 

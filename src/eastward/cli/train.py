@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,9 @@ from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
 
 __all__ = ["train"]
+
+# Decoded columns beyond this size are streamed even if they come from a single file.
+MEMORY_BYTES = 2 << 30
 
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model and its report.")
@@ -42,6 +46,10 @@ Folds = Annotated[
     str,
     typer.Option("--folds", help="Networks that are cross-fitted; auto is 5 up to 50 000 rows."),
 ]
+Devices = Annotated[
+    int,
+    typer.Option("--devices", min=1, help="Processes that train together, with the steps of one."),
+]
 Verbose = Annotated[
     bool | None,
     typer.Option(
@@ -68,6 +76,7 @@ def train(
     hidden: Hidden = "512,256,128",
     recipe: Recipe = "auto",
     folds: Folds = "auto",
+    devices: Devices = 1,
     seed: options.Seed = 0,
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -86,11 +95,29 @@ def train(
       eastward train claims.csv -t fraud --prefer recall:yes=5 -o careful
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
+      eastward train parquet-folder -t fraud -o big --devices 2    (larger than memory)
     """
     from eastward.cli.preferences import metric_choice
     from eastward.tables import describe_task, load_task
 
     check_folder(out, resume=resume, overwrite=overwrite)
+    parameters = {
+        "hidden": layer_widths(hidden),
+        "max_epochs": epochs,
+        "recipe": recipe,
+        "n_folds": fold_count(folds),
+        "devices": devices,
+        "verbose": _shown(verbose),
+    }
+    again = command_line(context, resume=True, overwrite=None)
+    commands = _commands(context, data, out)
+    if is_streamed(data):
+        chosen = (metric, prefer, cost)
+        with going_on(f"Continue with:  {again}"):
+            _train_on_stream(
+                data, target, ignore or (), chosen, parameters, holdout, seed, out, commands
+            )
+        return
     task = load_task(
         data,
         target,
@@ -105,18 +132,47 @@ def train(
     # Only now: a mistake in the data is told before the networks are loaded.
     from eastward.cli.fit_model import FitPlan, fit_model
 
-    parameters = {
-        "hidden": layer_widths(hidden),
-        "max_epochs": epochs,
-        "recipe": recipe,
-        "n_folds": fold_count(folds),
-        "verbose": _shown(verbose),
-    }
     plan = FitPlan(name, bound, parameters, holdout, seed)
-    again = command_line(context, resume=True, overwrite=None)
     with going_on(f"Continue with:  {again}"):
-        summary = fit_model(task, facts, plan, out, commands=_commands(context, data, out))
+        summary = fit_model(task, facts, plan, out, commands=commands)
     _conclude(summary, out)
+
+
+def is_streamed(data: Path) -> bool:
+    """Whether ``data`` is a folder, or a Parquet file too large to be held in memory."""
+    if not data.is_file() or data.suffix.lower() not in (".parquet", ".pq"):
+        return data.is_dir()
+    import pyarrow.parquet
+
+    try:
+        footer = pyarrow.parquet.read_metadata(data)
+    except (pyarrow.ArrowInvalid, OSError):
+        return False  # whoever reads it into memory will say what is wrong with it
+    sizes = (footer.row_group(k).total_byte_size for k in range(footer.num_row_groups))
+    return bool(sum(sizes) > MEMORY_BYTES)
+
+
+def _train_on_stream(
+    data: Path,
+    target: str,
+    ignore: Sequence[str],
+    chosen: tuple[str, list[str] | None, Path | None],
+    parameters: dict[str, Any],
+    holdout: float,
+    seed: int,
+    out: Path,
+    commands: dict[str, str],
+) -> None:
+    """The same for a table that is larger than memory."""
+    from eastward.cli.fit_model import FitPlan
+    from eastward.cli.preferences import metric_choice
+    from eastward.cli.stream_model import fit_stream_model, open_stream
+
+    task = open_stream(data, target, ignore=ignore, holdout=holdout, seed=seed)
+    name, bound = metric_choice(*chosen, task.classes)
+    _introduce(task.facts, target)
+    plan = FitPlan(name, bound, parameters, holdout, seed)
+    _conclude(fit_stream_model(task, plan, out, commands=commands), out)
 
 
 def layer_widths(text: str) -> tuple[int, ...]:

@@ -1,0 +1,183 @@
+"""From Parquet files larger than memory to a model folder with a report: `eastward train FOLDER`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from eastward.cli.fit_model import FitPlan, write_summary
+from eastward.cli.folders import CHECKPOINT
+from eastward.estimator import EASTClassifier
+from eastward.estimator.streaming import TableStream, draw_shares, plain_values, rows_for
+from eastward.model_folder import TableModel, save_model
+from eastward.reporting import evaluation_summary, report_summary
+from eastward.tables import (
+    Column,
+    Task,
+    conform,
+    describe_task,
+    frame_columns,
+    label_names,
+    make_vectorizer,
+)
+from eastward.tables.reading import to_frame
+from eastward.training.streams import ParquetTable
+
+__all__ = ["StreamedTask", "fit_stream_model", "open_stream"]
+
+
+@dataclass(frozen=True)
+class FrameVectors:
+    """The vectorizer behind a stream: Arrow rows to float32; it travels to other processes."""
+
+    vectorizer: Any
+    columns: Sequence[Column]
+
+    def __call__(self, rows: pa.Table) -> NDArray[np.float32]:
+        """Vectors ``(n, F)``."""
+        vectors: NDArray[np.float32] = self.vectorizer.transform(
+            conform(to_frame(rows), self.columns)
+        )
+        return vectors
+
+
+@dataclass(frozen=True)
+class StreamedTask:
+    """A table on disk, with preprocessing fitted on a sample of it, and what is to be said about it."""
+
+    name: str
+    stream: TableStream
+    vectorizer: Any
+    facts: dict[str, Any]
+    classes: NDArray[Any]
+
+
+def open_stream(
+    data: Path, target: str, *, ignore: Sequence[str], holdout: float, seed: int
+) -> StreamedTask:
+    """Look at the files: fit preprocessing on a bounded sample, count classes and unknown categories."""
+    table = ParquetTable(data)
+    columns = table.columns_without([target, *ignore])
+    shares = draw_shares(table, seed, held=0.1, test=holdout)
+    raw = TableStream(table, target, columns, shares)
+    sample = rows_for(raw, "sample", [*columns, target])
+    frame = to_frame(sample.select(columns))
+    kinds = frame_columns(frame)
+    vectorizer = make_vectorizer().fit(frame)
+    labels = plain_values(sample.column(target))
+    counts = table.value_counts(target)
+    counts.pop(None, None)
+    facts = _facts(Task(frame, labels, target, data.stem), counts, table)
+    facts["warnings"] += unknown_categories(table, vectorizer, kinds)
+    stream = TableStream(table, target, columns, shares, FrameVectors(vectorizer, kinds))
+    return StreamedTask(data.stem, stream, vectorizer, facts, np.unique(np.asarray(list(counts))))
+
+
+def _facts(task: Task, counts: Mapping[Any, int], table: ParquetTable) -> dict[str, Any]:
+    """What a sample says about the columns, and a pass over the target about the classes."""
+    facts = describe_task(task)
+    order = sorted(counts, key=lambda label: -counts[label])
+    names = label_names(np.asarray(order))
+    facts["rows"] = table.rows
+    facts["classes"] = [
+        {"label": name, "count": counts[label]} for name, label in zip(names, order, strict=True)
+    ]
+    facts["imbalance"] = max(counts.values()) / min(counts.values())
+    sentence = (
+        f"the table is streamed; columns were looked at in a sample of {len(task.labels):,} rows"
+    )
+    facts["warnings"] = [sentence, *facts["warnings"]]
+    return facts
+
+
+def unknown_categories(
+    table: ParquetTable, vectorizer: Any, columns: Sequence[Column]
+) -> Iterator[str]:
+    """Sentences on values that the sample did not have; they are encoded as none of the known ones."""
+    encoders = vectorizer.named_steps["columns"].transformers_
+    for column in columns:
+        known = getattr(encoders.get(column.name), "categories_", None)
+        if column.kind not in ("category", "text") or known is None:
+            continue
+        counts = table.value_counts(column.name)
+        counts.pop(None, None)
+        new = {value: count for value, count in counts.items() if str(value) not in set(known[0])}
+        if new:
+            shown = ", ".join(repr(str(value)) for value in list(new)[:5])
+            yield (
+                f"{column.name!r}: {sum(new.values()):,} rows have one of {len(new)} values that the sample "
+                f"does not have ({shown})"
+            )
+
+
+def fit_stream_model(
+    task: StreamedTask, plan: FitPlan, folder: Path, *, commands: Mapping[str, str]
+) -> dict[str, Any]:
+    """Train on the stream, save and judge the model; returns the summary of its report."""
+    classifier = EASTClassifier(
+        plan.metric,
+        metric_options=plan.metric_options,
+        checkpoint=folder / CHECKPOINT,
+        random_state=plan.seed,
+        **plan.parameters,
+    )
+    classifier.fit(task.stream)
+    if classifier.report_["interrupted"]:
+        raise KeyboardInterrupt
+    remembered = {
+        "target": task.stream.target,
+        "columns": task.facts["columns"],
+        "metric": classifier.metric_.name,
+        "trained_rows": task.facts["rows"],
+        "data": dict(task.facts),
+    }
+    model = TableModel(classifier, task.vectorizer, remembered)
+    save_model(model, folder)
+    judged = _evaluation(model, task) if task.stream.shares.test else None
+    training = {**classifier.report_, "history": classifier.history_}
+    summary = report_summary(
+        f"{task.stream.target} in {task.name}",
+        classifier.metric_,
+        data=task.facts,
+        evaluation=judged,
+        training=training,
+        verdict=_finding(judged, training, plan),
+        commands=commands,
+    )
+    write_summary(summary, folder)
+    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    return summary
+
+
+def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
+    rows = rows_for(task.stream, "test", [*task.stream.columns, task.stream.target])
+    codes = np.searchsorted(model.classes, plain_values(rows.column(task.stream.target)))
+    return evaluation_summary(
+        codes,
+        model.log_probabilities(to_frame(rows.select(list(task.stream.columns)))),
+        model.classes.tolist(),
+        model.classifier.metric_,
+        offsets=model.classifier.offsets_,
+    )
+
+
+def _finding(
+    judged: Mapping[str, Any] | None, training: Mapping[str, Any], plan: FitPlan
+) -> dict[str, Any]:
+    if judged is None:
+        last = training["stages"][-1]["tuned"]
+        sentence = f"On rows held out while training, the model reaches {plan.metric} {last:.3f}."
+        return {"sentence": sentence, "detail": training["sentences"], "recommended": None}
+    score = judged["metrics"][0]
+    sentence = (
+        f"On {judged['rows']:,} rows that it has not seen, the model reaches "
+        f"{score['name']} {score['value']:.3f}."
+    )
+    return {"sentence": sentence, "detail": training["sentences"], "recommended": None}

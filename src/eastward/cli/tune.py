@@ -1,0 +1,136 @@
+"""`eastward tune`: search parameters by the metric, alone or with other machines, and train with the best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.errors import going_on
+from eastward.cli.options import command_line
+from eastward.cli.output import emit_json, say, wants_json
+
+__all__ = ["tune"]
+
+SpaceName = Annotated[
+    str,
+    typer.Option(
+        "--space",
+        metavar="NAME",
+        help="auto, or a grid of the EAST paper: east_tables, east_kaggle, east_cifar10, east_caltech256.",
+    ),
+]
+Trials = Annotated[int, typer.Option("--trials", min=1, help="Finished trials in the end.")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        metavar="FILE|URL",
+        help="A journal file or a database, where any number of machines may work on one study. "
+        "If not given, study.log in the folder of --out.",
+    ),
+]
+Study = Annotated[str, typer.Option("--study", metavar="NAME", help="Name in the storage.")]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=1, help="No trial starts after so long.")
+]
+Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", metavar="DIR", help="Folder for the best parameters (best.json)."),
+]
+
+
+def tune(
+    context: typer.Context,
+    data: options.Data,
+    target: options.Target,
+    out: Out,
+    metric: options.MetricName = "f1_macro",
+    space: SpaceName = "auto",
+    trials: Trials = 20,
+    storage: Storage = None,
+    study: Study = "eastward",
+    seconds: Seconds = None,
+    epochs: Epochs = 200,
+    ignore: options.Ignore = None,
+    drop_missing_target: options.DropMissing = False,
+    drop_rare_classes: options.DropRare = False,
+    seed: options.Seed = 0,
+    encoding: options.Encoding = "utf-8",
+    json: options.Json = False,
+) -> None:
+    """Search learning rate, batch size, dropout and network by the metric you are judged by.
+
+    Trials that fall behind are stopped. Repeat the command to go on; run it on other machines with the same
+    --storage and they share the work.
+
+    \b
+    Examples:
+      eastward tune claims.csv --target fraud --out search
+      eastward tune claims.csv -t fraud -o search --space east_tables --trials 60
+      eastward tune claims.csv -t fraud -o search --storage postgresql://host/studies
+    """
+    from eastward.tables import load_task, make_vectorizer
+
+    task = load_task(
+        data,
+        target,
+        drop_missing_target=drop_missing_target,
+        drop_rare_classes=drop_rare_classes,
+        ignore=ignore or (),
+        encoding=encoding,
+    )
+    from eastward.tuning import tune as search
+
+    out.mkdir(parents=True, exist_ok=True)
+    with going_on(f"Continue with:  {command_line(context)}"):
+        result = search(
+            make_vectorizer().fit_transform(task.features),
+            task.labels,
+            metric,
+            space=space,
+            trials=trials,
+            storage=storage or out / "study.log",
+            study=study,
+            parameters={"max_epochs": epochs},
+            seconds=seconds,
+            random_state=seed,
+        )
+    _conclude(result, metric, out)
+
+
+def _conclude(result: Any, metric: str, out: Path) -> None:
+    import json
+
+    document = {"metric": metric, "score": result.score, "parameters": result.parameters}
+    (out / "best.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    if wants_json():
+        emit_json({**document, "trials": result.trials})
+        return
+    say(_table(result, metric))
+    shown = ", ".join(f"{name}={value!r}" for name, value in result.parameters.items())
+    say(
+        f"\nbest     {metric} {abs(result.score):.4f} on held-out rows\nuse      EASTClassifier({shown})"
+    )
+    say(f"written  {out / 'best.json'}")
+
+
+def _table(result: Any, metric: str) -> Any:
+    from rich.table import Table
+
+    finished = [trial for trial in result.trials if trial["score"] is not None]
+    best = sorted(finished, key=lambda trial: -trial["score"])[:10]
+    stopped = sum(trial["state"] == "pruned" for trial in result.trials)
+    table = Table(
+        title=f"{len(result.trials)} trials, {stopped} stopped early; the best of them", box=None
+    )
+    names = sorted({name for trial in best for name in trial["parameters"]})
+    for heading in ("trial", metric, *names):
+        table.add_column(heading)
+    for trial in best:
+        values = [f"{trial['parameters'].get(name)}"[:10] for name in names]
+        table.add_row(str(trial["number"]), f"{abs(trial['score']):.4f}", *values)
+    return table

@@ -1,0 +1,292 @@
+"""Search over the parameters of EASTClassifier with Optuna, by the metric itself.
+
+A study lives in a journal file or a database; any number of processes and machines work on it, and what was tried is
+never tried again. Trials that fall behind are stopped early, judged by the target metric on held-out rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from eastward import _checks
+from eastward.estimator import EASTClassifier
+from eastward.training import Callback, Run
+from eastward.training.checkpoint import fingerprint
+
+try:
+    import optuna
+except ModuleNotFoundError as error:
+    message = f"tune needs {error.name}: install it with  pip install 'eastward[search]'"
+    raise ModuleNotFoundError(message, name=error.name) from error
+
+__all__ = ["SPACES", "Space", "TuningResult", "tune"]
+
+logger = logging.getLogger("eastward")
+
+TABLES = (128, 256, 512, 1024, 2048)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is searched, and what is held fixed.
+
+    Attributes
+    ----------
+    choices : mapping
+        Values of each parameter; a space of choices alone is a grid, and every point of it is tried once.
+    ranges : mapping
+        ``(low, high, logarithmic)`` of each parameter that is a number.
+    fixed : mapping
+        Parameters that every trial has.
+    """
+
+    choices: Mapping[str, Sequence[Any]]
+    ranges: Mapping[str, tuple[float, float, bool]]
+    fixed: Mapping[str, Any]
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether all points can be tried."""
+        return not self.ranges
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """Parameters of one trial."""
+        chosen = {
+            name: trial.suggest_categorical(name, list(values))
+            for name, values in self.choices.items()
+        }
+        numbers = {
+            name: trial.suggest_float(name, low, high, log=logarithmic)
+            for name, (low, high, logarithmic) in self.ranges.items()
+        }
+        return {**self.fixed, **chosen, **numbers}
+
+
+def _papers_grid(batch_sizes: Sequence[int]) -> Space:
+    """Batch size, learning rate, dropout and cooling rate as in EAST, appendix E.4; the start is T = 0.2."""
+    choices = {
+        "batch_size": tuple(batch_sizes),
+        "learning_rate": (0.01, 0.001, 0.0001),
+        "dropout": (0.25, 0.5),
+        "cooling_rate": (0.8, 0.9),
+    }
+    return Space(choices, {}, {"recipe": "paper", "temperature": 0.2})
+
+
+SPACES: Mapping[str, Space] = MappingProxyType(
+    {
+        "auto": Space(
+            {"batch_size": (64, 128, 256, 512, 1024), "hidden": ("64", "256,128", "512,256,128")},
+            {"learning_rate": (1e-4, 1e-2, True), "dropout": (0.0, 0.6, False)},
+            {"recipe": "auto"},
+        ),
+        "east_tables": _papers_grid(TABLES),
+        # The paper prints 4069; the neighbours are powers of two.
+        "east_kaggle": _papers_grid((*TABLES, 4096, 8192)),
+        "east_cifar10": _papers_grid((32, 64, 128, 256)),
+        "east_caltech256": _papers_grid((32, 64)),
+    }
+)
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What a study has found so far.
+
+    Attributes
+    ----------
+    parameters : dict
+        Of the best trial, for :class:`~eastward.EASTClassifier`.
+    score : float
+        Its metric on held-out rows.
+    trials : list of dict
+        ``number``, ``state``, ``score`` and ``parameters`` of each.
+    """
+
+    parameters: dict[str, Any]
+    score: float
+    trials: list[dict[str, Any]]
+
+
+class StopBehind(Callback):
+    """Tells the study how a trial goes, and ends it when others were better at that point.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+        Gets the validation score of each epoch.
+    """
+
+    def __init__(self, trial: Any) -> None:
+        self.trial, self.epochs = trial, 0
+
+    def epoch_end(self, run: Run) -> None:
+        """Report the score; stop by an exception that the study understands."""
+        self.trial.report(run.record["valid_score"], self.epochs)
+        self.epochs += 1
+        if self.trial.should_prune():
+            raise optuna.TrialPruned
+
+
+def tune(
+    X: Any,
+    y: Any,
+    metric: str = "f1_macro",
+    *,
+    space: str | Space = "auto",
+    trials: int = 20,
+    storage: Any = None,
+    study: str = "eastward",
+    parameters: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+    random_state: int = 0,
+) -> TuningResult:
+    """Search the parameters with the best metric on held-out rows.
+
+    Every trial holds out the same rows. Call it again with the same storage, here or on other machines at the same
+    time, and the study goes on.
+
+    Parameters
+    ----------
+    X, y : array-like
+        As in :meth:`EASTClassifier.fit <eastward.EASTClassifier.fit>`.
+    metric : str, default="f1_macro"
+        What trials are judged and stopped by.
+    space : str or Space, default="auto"
+        One of :data:`SPACES`, such as "east_tables", the papers' grid; or a space of your own.
+    trials : int, default=20
+        Finished trials that the study should have in the end, whoever runs them.
+    storage : path or str, optional
+        A journal file, or the URL of a database (``postgresql://...``); None keeps the study in memory.
+    study : str, default="eastward"
+        Its name in the storage.
+    parameters : mapping, optional
+        Further parameters of the classifier, the same in every trial.
+    seconds : float, optional
+        No trial starts after so long.
+    random_state : int, default=0
+        Of the split, of training and of the search.
+
+    Returns
+    -------
+    TuningResult
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> quick = {"hidden": (8,), "max_epochs": 3, "n_folds": 1}
+    >>> result = tune(X, y, space="east_caltech256", trials=2, parameters=quick)
+    >>> len(result.trials), sorted(result.parameters)
+    (2, ['batch_size', 'cooling_rate', 'dropout', 'learning_rate', 'recipe', 'temperature'])
+    """
+    _checks.whole_number("tune", "trials", trials, at_least=1)
+    chosen = _space(space)
+    common = {**(parameters or {}), "metric": metric, "random_state": random_state}
+    settings = sorted((name, value) for name, value in common.items() if name != "callbacks")
+    identity = fingerprint(repr(space), repr(settings), repr(y[:100]), len(y))
+    opened = _open_study(storage, study, chosen, random_state, identity)
+    finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    if sum(trial.state in finished for trial in opened.trials) < trials:
+        opened.optimize(
+            lambda trial: _score(trial, chosen, common, X, y),
+            timeout=seconds,
+            callbacks=[optuna.study.MaxTrialsCallback(trials, states=finished)],
+        )
+    return _result(opened, chosen)
+
+
+def _space(space: str | Space) -> Space:
+    if isinstance(space, Space):
+        return space
+    _checks.one_of("tune", "space", space, tuple(SPACES), otherwise="a Space")
+    return SPACES[space]
+
+
+def _open_study(storage: Any, name: str, space: Space, seed: int, identity: str) -> Any:
+    """The study, new or as it was left; an error if it is one of other data or settings."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = (
+        optuna.samplers.GridSampler(
+            {name: list(values) for name, values in space.choices.items()}, seed=seed
+        )
+        if space.is_grid
+        else optuna.samplers.TPESampler(seed=seed)
+    )
+    opened = optuna.create_study(
+        storage=_opened_storage(storage),
+        study_name=name,
+        sampler=sampler,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=3),
+        direction="maximize",
+        load_if_exists=True,
+    )
+    if opened.user_attrs.get("identity", identity) != identity:
+        advice = "Choose another study= (--study) or storage."
+        expected = "a study of the same data, metric, space and parameters"
+        _checks.fail("tune", "study", expected, f"{name!r} of others", advice)
+    opened.set_user_attr("identity", identity)
+    return opened
+
+
+def _opened_storage(storage: Any) -> Any:
+    if storage is None or not isinstance(storage, str | Path):
+        return storage
+    if "://" in str(storage):
+        with warnings.catch_warnings():
+            # The heartbeat tells the trials of a dead machine from those that are running.
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.storages.RDBStorage(str(storage), heartbeat_interval=60)
+    Path(storage).parent.mkdir(parents=True, exist_ok=True)
+    backend = optuna.storages.journal.JournalFileBackend(str(storage))
+    return optuna.storages.JournalStorage(backend)
+
+
+def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the classifier takes them; a study stores widths as text."""
+    given = dict(suggested)
+    if isinstance(given.get("hidden"), str):
+        given["hidden"] = tuple(int(width) for width in given["hidden"].split(","))
+    return given
+
+
+def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) -> float:
+    """Held-out metric of one trial, larger is better; the parameters of the user win over those of the space."""
+    suggested = classifier_parameters(space.suggest(trial))
+    own = [*(common.get("callbacks") or ()), StopBehind(trial)]
+    model = EASTClassifier(**{**suggested, **common, "callbacks": own})
+    with torch.random.fork_rng(devices=[]):
+        model.fit(X, y)
+    if model.report_["interrupted"]:
+        raise KeyboardInterrupt  # half a trial is no trial
+    last = model.report_["stages"][-1]
+    value = float(last["tuned"] if model.offsets_.any() else last["argmax"])
+    logger.info("trial %d: %s %.4f with %s", trial.number, model.metric_.name, value, suggested)
+    return value if model.metric_.higher_is_better else -value
+
+
+def _result(study: Any, space: Space) -> TuningResult:
+    complete = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    if not complete:
+        got = f"{len(study.trials)} trials, none of them finished"
+        _checks.fail("tune", "trials", "enough for one to finish", got, "Give it more time.")
+    rows = [
+        {
+            "number": trial.number,
+            "state": trial.state.name.lower(),
+            "score": trial.value,
+            "parameters": dict(trial.params),
+        }
+        for trial in study.trials
+    ]
+    best = study.best_trial
+    parameters = classifier_parameters({**space.fixed, **best.params})
+    return TuningResult(parameters, float(best.value), rows)
