@@ -147,11 +147,11 @@ def test_ignored_samples_are_no_players():
 def test_descent_finds_a_rare_class():
     # Not separable, one positive in five: better than calling everything positive, the best without features.
     generator = torch.Generator().manual_seed(0)
-    targets = (torch.arange(60) % 5 == 0).long()
-    features = 2.0 * targets + torch.randn(60, generator=generator)
+    targets = (torch.arange(40) % 5 == 0).long()
+    features = 2.0 * targets + torch.randn(40, generator=generator)
     weight = torch.zeros(2, requires_grad=True)
     optimizer = torch.optim.Adam([weight], lr=0.1)
-    loss = AdversarialFBetaLoss(split=True, max_batch=10)
+    loss = AdversarialFBetaLoss(split=True, max_batch=8)
     values = []
     for _ in range(20):
         optimizer.zero_grad()
@@ -161,7 +161,7 @@ def test_descent_finds_a_rare_class():
         values.append(value.item())
     predicted = (features * weight[0] + weight[1]).detach() > 0
     assert values[-1] < values[0]
-    assert f1_score(targets, predicted) > f1_score(targets, np.ones(60)) + 0.1
+    assert f1_score(targets, predicted) > f1_score(targets, np.ones(40)) + 0.1
 
 
 def test_beta_changes_the_loss():
@@ -205,8 +205,7 @@ def test_the_best_answer_is_that_of_all_label_vectors(rng):
     assert best_answer(payoffs) == pytest.approx(max(earned))
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 7])
-@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize(("size", "beta"), [(1, 1.0), (2, 0.5), (4, 2.0), (7, 1.0)])
 def test_the_published_solver_comes_close_and_closer(size, beta):
     scores = 0.5 * np.random.default_rng(size).normal(size=size)
     exact = solve_game(scores, beta)
