@@ -18,6 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
     pytest.mark.filterwarnings("ignore:.*fewer than the logging interval"),
     pytest.mark.filterwarnings("ignore:.*but have no `val_dataloader`"),
+    pytest.mark.filterwarnings("ignore:.*LeafSpec"),
 ]
 
 

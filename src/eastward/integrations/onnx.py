@@ -1,0 +1,141 @@
+"""ONNX: a fitted classifier as one graph from raw features to probabilities, the tuned decision included."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.decision_estimator import TunedDecisionClassifierCV
+from eastward.decisions.cross_fitting import SMALLEST_PROBABILITY
+from eastward.estimator import EASTClassifier
+from eastward.integrations._extras import missing_extra
+
+try:
+    import onnx
+    import onnxscript  # noqa: F401 - torch's exporter needs it
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "onnx") from error
+
+__all__ = ["export_onnx"]
+
+
+class _Graph(nn.Module):
+    """What ``predict_proba`` and ``predict`` compute, in torch operations alone."""
+
+    def __init__(self, model: Any, outer_offsets: Tensor | None) -> None:
+        super().__init__()
+        self.members = model.members_
+        self.multilabel = bool(model.multilabel_)
+        self.register_buffer("offsets", torch.as_tensor(model.offsets_).float())
+        self.register_buffer("outer", outer_offsets)
+        scaler = model.scaler_
+        self.register_buffer("mean", None if scaler is None else scaler.mean)
+        self.register_buffer("scale", None if scaler is None else scaler.scale)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Probabilities and class indices (for independent labels, indicators)."""
+        if isinstance(self.mean, Tensor) and isinstance(self.scale, Tensor):
+            features = ((features - self.mean) / self.scale).clamp(-10, 10)
+        logits = self.members(features)
+        offsets: Any = self.offsets
+        if self.multilabel:
+            scores = torch.logit(torch.sigmoid(logits).mean(0), eps=1e-7) + offsets
+            probabilities = torch.sigmoid(scores)
+            return probabilities, (probabilities > 0.5).long()
+        mean_logs = torch.log_softmax(logits, dim=2).logsumexp(dim=0)
+        probabilities = torch.softmax(mean_logs + offsets, dim=1)
+        if isinstance(self.outer, Tensor):
+            logs = probabilities.clamp_min(SMALLEST_PROBABILITY).log()
+            probabilities = torch.softmax(logs + self.outer, dim=1)
+        return probabilities, probabilities.argmax(dim=1)
+
+
+def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None:
+    """Write a fitted classifier to an ONNX file.
+
+    Parameters
+    ----------
+    model : EASTClassifier or TunedDecisionClassifierCV of one
+        Fitted; without ``cost``, whose decision is no argmax.
+    path : path
+        Where to write; replaced as a whole.
+    example : Tensor, optional
+        Two inputs or more, for a module of one's own; the default network takes ``(n, n_features_in_)``.
+
+    Notes
+    -----
+    Input ``features``, float32, any number of rows. Outputs ``probabilities``, ``(n, n_classes)``, scaling and offsets
+    folded in, and ``classes``, positions in ``classes_`` (for independent labels indicators). The labels are in the
+    file's metadata under ``classes``. Computed in float32; :class:`eastward.EASTClassifier` computes its default
+    network in float64, so numbers agree to about 1e-6.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> model = EASTClassifier(hidden=(8,), max_epochs=5, random_state=0).fit(
+    ...     *load_iris(return_X_y=True)
+    ... )
+    >>> export_onnx(model, "iris.onnx")  # doctest: +SKIP
+    """
+    inner, outer = _parts(model)
+    graph = _Graph(inner, outer).eval()
+    if example is None:
+        if inner.module is not None:
+            advice = "Pass two rows of its input."
+            _checks.fail("export_onnx", "example", "given for a module of your own", "None", advice)
+        example = torch.zeros(2, inner.n_features_in_)
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        _write(graph, example, temporary)
+        proto = onnx.load(str(temporary))
+        onnx.helper.set_model_props(proto, {"classes": _labels(model)})
+        onnx.checker.check_model(proto)
+        onnx.save(proto, str(temporary))
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _parts(model: Any) -> tuple[Any, Tensor | None]:
+    check_is_fitted(model)
+    if isinstance(model, TunedDecisionClassifierCV):
+        if model.cost is not None:
+            advice = "Export the estimator and take the cheapest decision outside of the graph."
+            _checks.fail("export_onnx", "model", "without cost", "one with cost", advice)
+        inner, outer = model.estimator_, torch.as_tensor(model.offsets_).float()
+    else:
+        inner, outer = model, None
+    if not isinstance(inner, EASTClassifier):
+        got = type(inner).__name__
+        expected = "an EASTClassifier, or a TunedDecisionClassifierCV of one"
+        _checks.fail("export_onnx", "model", expected, got, error=TypeError)
+    return inner, outer
+
+
+def _write(graph: nn.Module, example: Tensor, path: Path) -> None:
+    with warnings.catch_warnings():
+        # the exporter warns about parts of torch itself
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            graph,
+            (example,),
+            str(path),
+            input_names=["features"],
+            output_names=["probabilities", "classes"],
+            dynamic_shapes=({0: torch.export.Dim("rows")},),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+
+def _labels(model: Any) -> str:
+    return json.dumps(model.classes_.tolist())

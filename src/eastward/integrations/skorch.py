@@ -1,0 +1,106 @@
+"""skorch: the criterion with the nonlinearity that belongs to it, and annealing.
+
+``predict_proba`` of skorch returns raw logits for criteria that it does not know; the preset says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.annealing import PlateauCooling
+from eastward.integrations._extras import missing_extra
+from eastward.losses import EASTLoss
+from eastward.metrics import Metric
+from eastward.protocols import Schedule
+
+try:
+    from skorch.callbacks import Callback  # type: ignore[import-untyped]  # skorch has no types
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "skorch") from error
+
+__all__ = ["Annealing", "metric_criterion"]
+
+
+def metric_criterion(
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro", **options: Any
+) -> dict[str, Any]:
+    """Keyword arguments that make the metric the criterion of a skorch classifier.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        As in :class:`eastward.EASTLoss`.
+    **options
+        Further options of the loss.
+
+    Returns
+    -------
+    dict
+        ``criterion``, its options, and ``predict_nonlinearity``: softmax of several logits, sigmoid (as two columns) of
+        a single one, sigmoid of each with ``multilabel=True``.
+
+    Examples
+    --------
+    >>> preset = metric_criterion("f1_macro", temperature=0.1)
+    >>> preset["criterion"].__name__, preset["criterion__metric"], preset["criterion__temperature"]
+    ('EASTLoss', 'f1_macro', 0.1)
+    """
+    EASTLoss(metric, **options)  # a mistake is named here and not inside of fit
+    multilabel = bool(options.get("multilabel", False))
+    return {
+        "criterion": EASTLoss,
+        "criterion__metric": metric,
+        **{f"criterion__{name}": value for name, value in options.items()},
+        "predict_nonlinearity": torch.sigmoid if multilabel else _class_probabilities,
+    }
+
+
+def _class_probabilities(logits: Tensor) -> Tensor:
+    if logits.dim() < 2 or logits.shape[1] == 1:
+        positive = torch.sigmoid(logits.reshape(-1))
+        return torch.stack([1 - positive, positive], dim=1)
+    return torch.softmax(logits, dim=1)
+
+
+class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
+    """Sets the criterion's temperature at every epoch.
+
+    Parameters
+    ----------
+    schedule : callable or PlateauCooling
+        ``epoch -> temperature``, or a :class:`eastward.annealing.PlateauCooling`, which sees ``monitor`` after each
+        epoch and ends training when cooling no longer helps.
+    monitor : str, default="valid_loss"
+        Entry of the history in which a plateau is looked for.
+
+    Notes
+    -----
+    Recorded in the history as ``temperature``. ``save_params(f_criterion=...)`` keeps the criterion's temperature.
+    """
+
+    def __init__(self, schedule: Schedule | PlateauCooling, *, monitor: str = "valid_loss") -> None:
+        self.schedule, self.monitor = schedule, monitor
+
+    def on_epoch_begin(self, net: Any, **_more: Any) -> None:
+        """Assign the temperature of this epoch."""
+        if not hasattr(net.criterion_, "temperature"):
+            got, advice = type(net.criterion_).__name__, "Pass **metric_criterion(...) to the net."
+            _checks.fail("Annealing", "criterion", "an EASTLoss", got, advice)
+        plateau = isinstance(self.schedule, PlateauCooling)
+        epoch = len(net.history) - 1
+        temperature = self.schedule.temperature if plateau else self.schedule(epoch)  # type: ignore[operator,union-attr]
+        net.criterion_.temperature = temperature
+        net.history.record("temperature", float(temperature))
+
+    def on_epoch_end(self, net: Any, **_more: Any) -> None:
+        """Let a plateau detector see the monitored value; end training when it is finished."""
+        if not isinstance(self.schedule, PlateauCooling):
+            return
+        self.schedule.step(float(net.history[-1, self.monitor]))
+        if self.schedule.finished:
+            raise KeyboardInterrupt  # skorch's way to end training

@@ -1,0 +1,158 @@
+"""torchmetrics: every metric by name as a ``torchmetrics.Metric``, true or soft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.confusion import hard_confusion
+from eastward.integrations._extras import missing_extra
+from eastward.losses import EASTLoss
+from eastward.metrics import Metric, as_metric
+
+try:
+    import torchmetrics
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "torchmetrics") from error
+
+__all__ = ["SoftMetric", "TrueMetric"]
+
+
+class TrueMetric(torchmetrics.Metric):
+    """The metric of the decisions: a confusion matrix that adds up over batches and processes.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        As in :func:`eastward.metrics.get`; averages over absent classes as scikit-learn does.
+    num_classes : int
+        C.
+    threshold : float, default=0.0
+        Where a single column decides: 0 for logits, 0.5 for probabilities.
+    ignore_index : int or None, default=-100
+        Targets with this value do not exist.
+    **options
+        Of ``torchmetrics.Metric``.
+
+    Examples
+    --------
+    >>> metric = TrueMetric("accuracy", num_classes=3)
+    >>> metric.update(torch.eye(3), torch.tensor([0, 1, 1]))
+    >>> metric.compute()
+    tensor(0.6667)
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    confusion: Tensor
+
+    def __init__(
+        self,
+        metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
+        *,
+        num_classes: int,
+        threshold: float = 0.0,
+        ignore_index: int | None = -100,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.metric = as_metric(metric)
+        self.num_classes = _checks.whole_number(
+            "TrueMetric", "num_classes", num_classes, at_least=2
+        )
+        self.threshold, self.ignore_index = threshold, ignore_index
+        blank = torch.zeros(self.num_classes, self.num_classes, dtype=torch.float64)
+        self.add_state("confusion", blank, dist_reduce_fx="sum")
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute there, known here with the metric
+        """Which direction is better."""
+        return self.metric.higher_is_better
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Count one batch: scores ``(N, C, ...)``, one score ``(N,)``, or labels of the target's shape."""
+        self.confusion += hard_confusion(
+            self._decisions(preds, target),
+            target,
+            num_classes=self.num_classes,
+            ignore_index=self.ignore_index,
+        ).to(self.confusion)
+
+    def compute(self) -> Tensor:
+        """Value over everything seen, 0-d."""
+        return self.metric(self.confusion).float()
+
+    def _decisions(self, preds: Tensor, target: Tensor) -> Tensor:
+        if not preds.is_floating_point():
+            return preds
+        if preds.dim() == target.dim() + 1 and preds.shape[1] == self.num_classes:
+            return preds.argmax(1)
+        if preds.numel() == target.numel() and self.num_classes == 2:
+            return (preds.reshape(target.shape) > self.threshold).long()
+        expected = f"labels, or scores with {self.num_classes} columns"
+        return _checks.fail("TrueMetric.update", "preds", expected, _checks.describe(preds))
+
+
+class SoftMetric(torchmetrics.Metric):
+    """The surrogate of a loss over an epoch: soft tables that add up, so it is no mean of batch values.
+
+    Parameters
+    ----------
+    loss : EASTLoss
+        Whose surrogate is watched; its temperature at each update is used.
+    **options
+        Of ``torchmetrics.Metric``.
+
+    Notes
+    -----
+    ``compute`` returns the soft metric itself, ``1 - loss`` where higher is better. A loss with a class prior
+    normalises each batch by itself, and the sum is then an average over batches.
+
+    Examples
+    --------
+    >>> metric = SoftMetric(EASTLoss("accuracy"))
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> metric.update(logits, torch.tensor([0, 0]))
+    >>> metric.compute()
+    tensor(0.5637)
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    tables: list[Tensor]
+
+    def __init__(self, loss: Any, **options: Any) -> None:
+        super().__init__(**options)
+        if not isinstance(loss, EASTLoss):
+            got = _checks.describe(loss)
+            _checks.fail("SoftMetric", "loss", "an EASTLoss", got, error=TypeError)
+        self.loss = loss
+        # A list, because the size of the table is known with the first batch only; its entries are summed.
+        self.add_state("tables", [], dist_reduce_fx=None)
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute there, known here with the loss
+        """Which direction is better."""
+        return bool(self.loss.metric.higher_is_better)
+
+    def update(self, logits: Tensor, targets: Tensor) -> None:
+        """Add the soft tables of one batch; shapes as in :func:`eastward.metric_loss`."""
+        with torch.no_grad():
+            part = self.loss.tables(logits, targets)
+        self.tables = [part if not self.tables else self.tables[0] + part]
+
+    def compute(self) -> Tensor:
+        """Value over everything seen, 0-d."""
+        if len(self.tables) == 0:
+            _checks.fail("SoftMetric.compute", "updates", "at least one", "none")
+        # Gathered over processes the entries come stacked; each is a table of one process.
+        stacked = torch.stack(
+            [table.reshape(-1, *table.shape[-3:]).sum(0) for table in self.tables]
+        )
+        value = self.loss.loss_at(stacked.sum(0))
+        result: Tensor = 1 - value if self.higher_is_better else value
+        return result

@@ -1,0 +1,97 @@
+"""Exported classifiers: onnxruntime gives the same probabilities and decisions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+import eastward as ew
+from eastward.integrations.onnx import export_onnx
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, y = make_classification(
+        240, 6, n_informative=4, n_classes=3, weights=[0.7, 0.2, 0.1], class_sep=0.6, random_state=0
+    )
+    X[:, 0] *= 1000  # scaling is part of the graph
+    return X.astype(np.float32), np.array(["ant", "bee", "cat"])[y]
+
+
+def quick(**changes):
+    options = {"hidden": (8,), "max_epochs": 8, "n_folds": 2, "random_state": 0}
+    return ew.EASTClassifier("f1_macro", **{**options, **changes})
+
+
+def run(path, X):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(["probabilities", "classes"], {"features": X})
+
+
+def test_probabilities_and_decisions_are_the_models(table, tmp_path):
+    X, y = table
+    model = quick().fit(X, y)
+    model.offsets_ = np.array([-0.8, 0.5, 0.3])  # a decision that matters, whatever was tuned
+    export_onnx(model, tmp_path / "model.onnx")
+    probabilities, classes = run(tmp_path / "model.onnx", X)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
+    assert (model.classes_[classes] == model.predict(X)).mean() > 0.99
+    assert (model.predict(X) != model.classes_[model.raw_predict_proba(X).argmax(1)]).any()
+    few, _ = run(tmp_path / "model.onnx", X[:1])
+    np.testing.assert_allclose(few, model.predict_proba(X[:1]), atol=1e-5)
+    properties = {p.key: p.value for p in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(properties["classes"]) == ["ant", "bee", "cat"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_tuned_decision_is_part_of_the_graph(table, tmp_path):
+    X, y = table
+    model = ew.TunedDecisionClassifierCV(
+        quick(tune_decision=False), cv=2, n_bags=2, guard=None, random_state=0
+    ).fit(X, y)
+    model.offsets_ = np.array([-1.0, 0.4, 0.6])
+    export_onnx(model, tmp_path / "model.onnx")
+    probabilities, _ = run(tmp_path / "model.onnx", X)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
+
+
+def test_a_module_of_ones_own_and_two_classes(table, tmp_path):
+    X, y = table
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    model = quick(module=module, n_folds=1).fit(X / [1000, 1, 1, 1, 1, 1], y == "ant")
+    with pytest.raises(ValueError, match="example of export_onnx must be given"):
+        export_onnx(model, tmp_path / "model.onnx")
+    export_onnx(model, tmp_path / "model.onnx", example=torch.zeros(2, 6))
+    rows = (X / np.float32([1000, 1, 1, 1, 1, 1])).astype(np.float32)
+    probabilities, classes = run(tmp_path / "model.onnx", rows)
+    np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-5)
+    assert (classes.astype(bool) == model.predict(rows)).mean() > 0.99
+
+
+def test_independent_labels(table, tmp_path):
+    X, y = table
+    model = quick().fit(X, np.stack([y == "ant", y == "bee"], axis=1).astype(int))
+    export_onnx(model, tmp_path / "model.onnx")
+    probabilities, decisions = run(tmp_path / "model.onnx", X)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
+    assert decisions.shape == probabilities.shape
+
+
+def test_what_cannot_be_exported_is_named(table, tmp_path):
+    X, y = table
+    with pytest.raises(TypeError, match="model of export_onnx must be an EASTClassifier"):
+        export_onnx(GaussianNB().fit(X, y), tmp_path / "model.onnx")
+    costly = ew.TunedDecisionClassifierCV(GaussianNB(), cv=2, cost=1 - np.eye(3)).fit(X, y)
+    with pytest.raises(ValueError, match="model of export_onnx must be without cost"):
+        export_onnx(costly, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
