@@ -1,6 +1,6 @@
 """From sums over samples to the loss and its derivative by those sums, in closed form.
 
-The compiled version of the same text is in :mod:`eastward.kernels.compiled`.
+The commonest of them, compiled, are in :mod:`eastward.kernels.compiled_ratios`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ import torch
 from torch import Tensor
 
 from eastward.kernels import compiled_fixed, compiled_narrow, compiled_wide
+from eastward.kernels.compiled_ratios import loss_and_slope
 from eastward.kernels.eager_columns import step_pieces
 from eastward.kernels.problems import NotFiniteError, Problem, Samples
 
-__all__ = ["gradient", "sums"]
+__all__ = ["gradient", "loss_and_slope", "sums"]
 
 # Up to so many classes vectors run along samples, beyond along classes.
 NARROW = 48

@@ -1,7 +1,6 @@
 r"""Value of a metric and its derivative by the counts, in closed form.
 
-Everything acts on R tables at once, ``(R, 4, C)`` in float64: one for each member and threshold. Only NumPy functions
-that numba knows are used, so that the same text is the compiled version.
+Everything acts on R tables at once, ``(R, 4, C)`` in float64: one for each member and threshold.
 
 Two terms of the full derivative are left out on purpose. The mass of a true class and the total mass do not depend on
 the logits: :math:`\partial fn_k = -\partial tp_k` and :math:`\partial tn_k = -\partial fp_k`, and whatever both
@@ -64,7 +63,7 @@ def loss_and_slope_of_arrays(
     factor: float,
     offset: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`loss_and_slope` with the fields of the rule one by one, which numba can compile."""
+    """:func:`loss_and_slope` with the fields of the rule one by one."""
     counts = tables.copy()
     filled = (counts.sum(axis=2).sum(axis=1) > 0.0).astype(np.float64)
     if virtual != NO_VIRTUAL:
