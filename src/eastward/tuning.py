@@ -23,6 +23,7 @@ from eastward.training.checkpoint import fingerprint
 
 try:
     import optuna
+    from optuna.storages.journal import JournalFileBackend
 except ModuleNotFoundError as error:
     message = f"tune needs {error.name}: install it with  pip install 'eastward[search]'"
     raise ModuleNotFoundError(message, name=error.name) from error
@@ -246,8 +247,7 @@ def _opened_storage(storage: Any) -> Any:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.storages.RDBStorage(str(storage), heartbeat_interval=60)
     Path(storage).parent.mkdir(parents=True, exist_ok=True)
-    backend = optuna.storages.journal.JournalFileBackend(str(storage))
-    return optuna.storages.JournalStorage(backend)
+    return optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
 
 
 def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
