@@ -119,3 +119,32 @@ def test_trees_that_need_foreign_types_are_not_built(saved):
     skops.io.dump(Fitting, folder / "extra_trees.skops")
     with pytest.raises(ValueError, match="saved ensemble"):
         EASTEnsembleClassifier.load(folder)
+
+
+def test_forged_indices_of_nodes_are_found_before_they_are_followed(saved):
+    from types import SimpleNamespace
+
+    from eastward.ensemble_estimator.trees import _is_sound
+
+    model, _, _ = saved
+    nodes = model.parts_["extra_trees"].model.estimators_[0].tree_
+    honest = {
+        name: getattr(nodes, name).copy()
+        for name in ("children_left", "children_right", "feature", "value")
+    }
+
+    def sound(**forged):
+        parts = SimpleNamespace(node_count=nodes.node_count, **{**honest, **forged})
+        return _is_sound(SimpleNamespace(tree_=parts), 4, 3)
+
+    assert sound()
+    beyond, cycle, feature = (
+        honest["children_right"].copy(),
+        honest["children_left"].copy(),
+        honest["feature"].copy(),
+    )
+    beyond[0], cycle[0], feature[0] = nodes.node_count, 0, 4
+    assert not sound(children_right=beyond)
+    assert not sound(children_left=cycle)
+    assert not sound(feature=feature)
+    assert not sound(value=honest["value"][:, :, :2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import eastward
 from eastward import _checks
 from eastward.comparison.budget import TimeBudget
 from eastward.decision_estimator import TunedDecisionClassifierCV
@@ -106,6 +108,14 @@ def _network(settings: Settings, *, stages: int = 1, **choices: Any) -> EASTClas
     return EASTClassifier(settings.metric, callbacks=timed, **settings.network, **choices)
 
 
+def _ensemble(settings: Settings) -> Any:
+    timed = {} if settings.budget is None else {"callbacks": [TimeBudget(settings.budget)]}
+    # By its public name: it is loaded when it is first used, and says which extra it needs.
+    return eastward.EASTEnsembleClassifier(
+        settings.metric, network_options={**settings.network, **timed}
+    )
+
+
 def _plain(settings: Settings, *, kind: Callable[[], Any]) -> Any:  # noqa: ARG001  # judged, not tuned
     return kind()
 
@@ -154,7 +164,9 @@ _METHODS = [
     *_pair("random_forest", "random forest", RandomForestClassifier, 1),
     *_pair("gradient_boosting", "gradient boosting", HistGradientBoostingClassifier, 1),
 ]
+_ENSEMBLE = Method("ensemble", "EASTEnsembleClassifier", 6, _ensemble)
 _ON_REQUEST = [
+    _ENSEMBLE,
     Method("btg", "Bridging the Gap", 4, partial(_network, recipe="btg", n_folds=1)),
     Method(
         "cross_entropy_ensemble",
@@ -178,7 +190,9 @@ _ON_REQUEST = [
     *_pair("logistic_regression", "logistic regression", _logistic_regression, 0),
 ]
 
-DEFAULT_METHODS = tuple(method.name for method in _METHODS)
+# The ensemble is part of the default where its trees are installed.
+_DEFAULT = [*_METHODS, _ENSEMBLE] if find_spec("lightgbm") else _METHODS
+DEFAULT_METHODS = tuple(method.name for method in _DEFAULT)
 BUILT_IN: Mapping[str, Method] = MappingProxyType(
     {method.name: method for method in [*_METHODS, *_ON_REQUEST]}
 )

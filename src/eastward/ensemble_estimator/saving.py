@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from lightgbm.basic import LightGBMError
 from sklearn.utils.validation import check_is_fitted
+from skops.io.exceptions import UntrustedTypesFoundException
 
 from eastward import _checks, metrics
 from eastward._version import __version__
@@ -23,6 +26,7 @@ __all__ = ["load", "save"]
 
 FORMAT, KIND = 1, "eastward.EASTEnsembleClassifier"
 ADVICE = "Pass the folder that EASTEnsembleClassifier.save wrote."
+BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)
 T = TypeVar("T")
 
 
@@ -105,7 +109,7 @@ def load(cls: type[T], path: Path) -> T:
     try:
         document = json.loads((path / "ensemble.json").read_text(encoding="utf-8"))
         kind, version, number = document["kind"], document["version"], int(document["format"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except BROKEN as error:
         _refuse(path, error)
     if kind != KIND:
         _checks.fail("load", "path", f"a saved {KIND}", f"a saved {kind}", ADVICE)
@@ -114,7 +118,7 @@ def load(cls: type[T], path: Path) -> T:
         _checks.fail("load", "path", f"of format {FORMAT} or older", got, "Update eastward.")
     try:
         return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
-    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (*BROKEN, BadZipFile, LightGBMError, UntrustedTypesFoundException) as error:
         _refuse(path, error)
 
 
