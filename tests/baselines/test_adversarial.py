@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 
 import numpy as np
@@ -205,7 +204,7 @@ def test_the_best_answer_is_that_of_all_label_vectors(rng):
     assert best_answer(payoffs) == pytest.approx(max(earned))
 
 
-@pytest.mark.parametrize(("size", "beta"), [(1, 1.0), (2, 0.5), (4, 2.0), (7, 1.0)])
+@pytest.mark.parametrize(("size", "beta"), [(1, 1.0), (2, 2.0), (7, 1.0), (8, 0.5)])
 def test_the_published_solver_comes_close_and_closer(size, beta):
     scores = 0.5 * np.random.default_rng(size).normal(size=size)
     exact = solve_game(scores, beta)
@@ -226,16 +225,11 @@ def test_the_loss_may_use_the_published_solver():
     assert approximate.item() == pytest.approx(exact.item(), abs=0.05)
 
 
-def test_without_scipy_one_line_names_the_extra():
-    code = (
-        "import sys; sys.modules['scipy'] = None; sys.modules['scipy.optimize'] = None;"
-        "sys.modules['scipy.sparse'] = None\n"
-        "import torch, eastward as ew\n"
-        "ew.baselines.DiceLoss()(torch.zeros(2), torch.tensor([0, 1]))\n"
-        "ew.baselines.AdversarialFBetaLoss()(torch.zeros(2), torch.tensor([0, 1]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert "AdversarialFBetaLoss needs scipy" in done.stderr.splitlines()[-1]
-    assert "eastward[tabular]" in done.stderr.splitlines()[-1]
+def test_without_scipy_one_line_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"needs scipy.* pip install 'eastward\[tabular\]'"
+    ):
+        AdversarialFBetaLoss()(torch.zeros(2), torch.tensor([0, 1]))
+    # the published solver needs numpy only
+    assert AdversarialFBetaLoss(solver="admm")(torch.zeros(2), torch.tensor([0, 1])).item() > 0

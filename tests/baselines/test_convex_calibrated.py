@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.metrics import fbeta_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from eastward import baselines
 from eastward.baselines import ConvexCalibratedFBeta, image_forest, on_principal_components
 from eastward.baselines.convex_calibrated import best_label_sets
 
@@ -160,3 +162,12 @@ def test_wrong_shares_and_trees():
         image_forest(variance=1.0)
     with pytest.raises(ValueError, match="n_estimators of image_forest must be >= 1; got 0"):
         image_forest(n_estimators=0)
+
+
+@pytest.mark.parametrize("name", ["ConvexCalibratedFBeta", "image_forest"])
+def test_without_scikit_learn_one_line_names_the_extra(name, monkeypatch):
+    for module in [m for m in sys.modules if m.startswith(("sklearn", "eastward.baselines."))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ModuleNotFoundError, match=rf"{name} needs sklearn.*'eastward\[tabular\]'"):
+        getattr(baselines, name)

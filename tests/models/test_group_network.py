@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ pytest.importorskip("torch_geometric")
 
 from torch_geometric.data import Batch
 
+from eastward import models
 from eastward.models import GroupAffinityNetwork, frame_graph
 
 
@@ -129,3 +131,14 @@ def test_groups_are_learned_with_the_metric_as_loss():
 def test_wrong_frames_and_sizes(provoke, message):
     with pytest.raises(ValueError, match=re.compile(message)):
         provoke()
+
+
+def test_without_torch_geometric_one_line_names_the_extra(monkeypatch):
+    ours = "eastward.models.group_network"
+    for module in [m for m in sys.modules if m.startswith("torch_geometric") or m == ours]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs torch_geometric.*'eastward\[graph\]'"):
+        _ = models.GroupAffinityNetwork
+    with pytest.raises(AttributeError, match="no attribute 'AlexNet'"):
+        _ = models.AlexNet
