@@ -56,6 +56,7 @@ def test_a_run_that_was_killed_while_writing_goes_on(tmp_path):
     assert len(run.book._results) == len(lines)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_cells_of_one(tmp_path):
     alone, together = Run("smoke", tmp_path / "1"), Run("smoke", tmp_path / "2", jobs=2)
     for run in (alone, together):

@@ -227,6 +227,12 @@ def positive_probability(logits: Tensor) -> Tensor:
 
 def _classical(cell: Cell, split: Split) -> dict[str, Any]:
     model = _classifier(cell, images=split.train.inputs.dim() == 4)
+    if (
+        "pca" in getattr(model, "named_steps", {})
+        and len(split.train.inputs) < split.train.inputs[0].numel()
+    ):
+        # Fewer pictures than pixels: the pictures' own decomposition is the small one, not the covariance's.
+        model.set_params(pca__svd_solver="full")
     model.fit(split.train.inputs.numpy(), split.train.targets.numpy())
     decided = np.asarray(model.predict(split.test.inputs.numpy()))
     probability = None

@@ -21,6 +21,8 @@ __all__ = ["Part", "Split", "load_split"]
 TEST_SHARE, VALID_SHARE = 0.2, 0.2  # of the whole, and of what is then left: 64 / 16 / 20
 LEE_VALID_SHARE = 0.1
 SPLIT_SEED = 0
+# Each of three parts needs a positive.
+FEWEST_POSITIVES = 10
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def load_split(
 def _thinned(targets: Any, negatives_each: int) -> Any:
     """All negatives, and one positive for each ``negatives_each`` of them."""
     positive = np.flatnonzero(targets == 1)
-    wanted = (len(targets) - len(positive)) // negatives_each
+    wanted = max(FEWEST_POSITIVES, (len(targets) - len(positive)) // negatives_each)
     kept = np.random.default_rng(SPLIT_SEED).permutation(positive)[:wanted]
     return np.sort(np.concatenate([np.flatnonzero(targets == 0), kept]))
 
