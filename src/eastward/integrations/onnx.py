@@ -16,6 +16,7 @@ from eastward.decision_estimator import TunedDecisionClassifierCV
 from eastward.decisions.cross_fitting import SMALLEST_PROBABILITY
 from eastward.estimator import EASTClassifier
 from eastward.integrations._extras import missing_extra
+from eastward.training import SoloMember
 
 try:
     import onnx
@@ -32,6 +33,7 @@ class _Graph(nn.Module):
     def __init__(self, model: Any, outer_offsets: Tensor | None) -> None:
         super().__init__()
         self.members = model.members_
+        self.single = False
         self.multilabel = bool(model.multilabel_)
         self.register_buffer("offsets", torch.as_tensor(model.offsets_).float())
         self.register_buffer("outer", outer_offsets)
@@ -43,7 +45,7 @@ class _Graph(nn.Module):
         """Probabilities and class indices (for independent labels, indicators)."""
         if isinstance(self.mean, Tensor) and isinstance(self.scale, Tensor):
             features = ((features - self.mean) / self.scale).clamp(-10, 10)
-        logits = self.members(features)
+        logits = self._logits(features)
         offsets: Any = self.offsets
         if self.multilabel:
             scores = torch.logit(torch.sigmoid(logits).mean(0), eps=1e-7) + offsets
@@ -55,6 +57,16 @@ class _Graph(nn.Module):
             logs = probabilities.clamp_min(SMALLEST_PROBABILITY).log()
             probabilities = torch.softmax(logs + self.outer, dim=1)
         return probabilities, probabilities.argmax(dim=1)
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """Logits ``(K, n, C)``; a user's module is called itself, because its wrapper counts rows in Python."""
+        if not isinstance(self.members, SoloMember):
+            return self.members(features)  # type: ignore[no-any-return]  # a module
+        output: Tensor = self.members.module(features)
+        if self.single:
+            positive = output.reshape(-1, 1)
+            output = torch.cat([torch.zeros_like(positive), positive], dim=1)
+        return output.unsqueeze(0)
 
 
 def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None:
@@ -91,6 +103,9 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
             advice = "Pass two rows of its input."
             _checks.fail("export_onnx", "example", "given for a module of your own", "None", advice)
         example = torch.zeros(2, inner.n_features_in_)
+    if isinstance(inner.members_, SoloMember) and not inner.multilabel_:
+        with torch.no_grad():
+            graph.single = inner.members_.module(example).numel() == len(example)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.part")
     try:
