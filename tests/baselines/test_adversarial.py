@@ -169,6 +169,13 @@ def test_beta_changes_the_loss():
     assert len(values) == len(BETAS)
 
 
+def test_the_price_of_a_label_falls_with_beta():
+    # Ten samples without features, two of them positive: their common logit is where the marginals are a fifth, and
+    # it lies above 0.06 for a small beta and below for a large one. Its sign is no decision that beta moves to recall.
+    scores = np.full(10, 0.06)
+    assert solve_game(scores, 0.3).marginals.mean() < 0.2 < solve_game(scores, 3.0).marginals.mean()
+
+
 # --- the published solver
 
 
