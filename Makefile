@@ -67,6 +67,15 @@ reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at
 	  'import json, sys; print(*(row["name"] for row in json.load(sys.stdin)))'); do \
 	  OMP_NUM_THREADS=1 $(BIN)/eastward reproduce $$name --scale cpu || echo "$$name: not complete"; done
 
+quality-quick: $(INSTALLED) ## compare methods on eight small tables of EASTWARD_DATA (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality run --random-state 2 --max-rows 200 --plan key:1 \
+	  --sets haberman ecoli3 ecoli glass pima vehicle1 contraceptive yeast5
+	$(BIN)/python -m benchmarks.quality report --random-state 2 --max-rows 200 --results build/quality/quick
+
+quality: $(INSTALLED) ## run the quality benchmark on all tables of EASTWARD_DATA (hours; stop it, it goes on)
+	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.quality run --max-rows 400
+	$(BIN)/python -m benchmarks.quality report --max-rows 400
+
 clean: ## remove caches and built documentation; .venv stays
 	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

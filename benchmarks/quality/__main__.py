@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument("--all-sets", action="store_true", help="also those beside tabular/")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "quality")
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "quality")
     options = parser.parse_args()
     if options.action == "run":
         run(options)

@@ -8,16 +8,12 @@ import json
 import platform
 from collections import Counter
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.quality import pictures, statistics
 from benchmarks.quality.statistics import Versus
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results" / "quality"
-PICTURES = ROOT / "docs" / "_static" / "quality"
 OURS = "EASTEnsembleClassifier"
 NAMES = {
     "f1": "F1 (macro-F1 for more than two classes)",
@@ -41,24 +37,39 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
     """Write everything that the cells say."""
     if not cells:
         raise SystemExit("There are no cells yet: run first.")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    text = "\n\n".join(
-        [
-            f"# What wins on {len({cell['set'] for cell in cells})} tables",
-            _scale(cells, options),
-            "## Targets\n\n" + target_table(cells),
-            "## All methods\n\n" + method_table(cells, "f1"),
-            *(f"## By {NAMES[kind]}\n\n" + versus_table(cells, kind) for kind in NAMES),
-            "## Classes that are never predicted\n\n" + collapse_text(cells),
-            "## Each set\n\n" + set_table(cells),
-            "Regenerate with `EASTWARD_DATA=<data folder> make quality`; every cell is in `cells.jsonl.gz`.",
-        ]
-    )
-    (RESULTS / "README.md").write_text(text + "\n")
+    sections = {
+        "scale": _scale(cells, options),
+        "targets": target_table(cells),
+        "methods": method_table(cells, "f1"),
+        **{kind: versus_table(cells, kind) for kind in NAMES},
+        "collapse": collapse_text(cells),
+        "sets": set_table(cells),
+    }
+    text = readme(sections, len({cell["set"] for cell in cells}))
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "README.md").write_text(text)
     packed = "".join(json.dumps(cell) + "\n" for cell in cells).encode()
-    (RESULTS / "cells.jsonl.gz").write_bytes(gzip.compress(packed, mtime=0))
-    pictures.draw(cells, PICTURES)
+    (options.results / "cells.jsonl.gz").write_bytes(gzip.compress(packed, mtime=0))
+    pictures.draw(cells, options.results)
     print(text)
+
+
+def readme(sections: dict[str, str], sets: int) -> str:
+    """One page; comments mark the parts that the documentation shows."""
+    titles = {
+        "scale": f"# What wins on {sets} tables",
+        "targets": "## Targets",
+        "methods": "## All methods",
+        **{kind: f"## By {name}" for kind, name in NAMES.items()},
+        "collapse": "## Classes that are never predicted",
+        "sets": "## Each set",
+    }
+    parts = [
+        f"{titles[name]}\n\n<!-- {name} -->\n\n{body}\n\n<!-- end {name} -->"
+        for name, body in sections.items()
+    ]
+    regenerate = "Regenerate with `EASTWARD_DATA=<data folder> make quality`; every cell is in `cells.jsonl.gz`."
+    return "\n\n".join([*parts, regenerate]) + "\n"
 
 
 def _scale(cells: Cells, options: argparse.Namespace) -> str:
