@@ -24,7 +24,7 @@ from eastward.kernels.compiled_arithmetic import (
 
 __all__ = ["column_gradient", "column_sums", "fixed_gradient", "fixed_sums"]
 
-_LOWEST = np.float32(-3.4e38)
+_LOWEST = np.float32(-np.inf)
 
 
 @njit(**FAST)

@@ -28,7 +28,7 @@ __all__ = ["narrow_gradient", "narrow_sums"]
 
 BLOCK = 128
 _SMALL = np.float32(1e-12)
-_LOWEST = np.float32(-3.4e38)
+_LOWEST = np.float32(-np.inf)
 
 
 @njit(**FAST)

@@ -25,7 +25,7 @@ from eastward.kernels.compiled_arithmetic import (
 __all__ = ["wide_gradient", "wide_sums"]
 
 _SMALL = np.float32(1e-12)
-_LOWEST = np.float32(-3.4e38)
+_LOWEST = np.float32(-np.inf)
 # So many rows are added in float32 before they join the float64 sums.
 _FLUSH = 64
 

@@ -1,0 +1,122 @@
+"""Losses of several models at once; which kernel runs; threads."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+
+import pytest
+import torch
+from kernel_cases import kernel
+
+import eastward as ew
+from eastward.kernels import selection
+from eastward.losses.stacked import stacked_losses, stacked_losses_and_gradient
+
+
+@pytest.fixture(params=["eager", "numba"])
+def fast(request):
+    if request.param == "numba":
+        pytest.importorskip("numba", reason="the extra 'fast' is not installed")
+    return request.param
+
+
+STACKS = {
+    "five classes": ("f1_macro", 5, {}),
+    "two classes": ("f1", 2, {}),
+    "a prior": ("f1_macro", 3, {"prior": torch.tensor([0.2, 0.3, 0.5])}),
+    "a matrix": ("cohen_kappa_quadratic", 3, {}),
+    "a grid": ("f1_macro", 3, {"threshold": (0.3, 0.5)}),
+    "labels": ("f1_macro", 3, {"multilabel": True}),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", STACKS)
+def test_stacked_losses_are_those_of_each_model_alone(fast, case, weighted):
+    name, size, options = STACKS[case]
+    logits = torch.randn(3, 30, size)
+    targets = torch.randint(size, (3, 30))
+    if options.get("multilabel"):
+        targets = torch.randint(2, (3, 30, size))
+    weights = torch.rand(3, 30) if weighted else None
+    metric = ew.metrics.get(name)
+    leaf = logits.double().requires_grad_()
+    rows = [None] * 3 if weights is None else weights
+    alone = torch.stack(
+        [
+            ew.metric_loss(z, y, metric, sample_weight=w, **options)
+            for z, y, w in zip(leaf, targets, rows, strict=True)
+        ]
+    )
+    (expected,) = torch.autograd.grad(alone.sum(), leaf)
+    with kernel(fast):
+        losses = stacked_losses(logits, targets, weights, metric, **options)
+        both = stacked_losses_and_gradient(logits, targets, weights, metric, **options)
+    torch.testing.assert_close(losses.double(), alone.detach(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(both[0], losses)
+    torch.testing.assert_close(both[1].double(), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_each_member_can_have_its_own_weight_in_the_sum(fast):
+    logits = torch.randn(2, 20, 3, requires_grad=True)
+    targets = torch.randint(3, (2, 20))
+    with kernel(fast):
+        losses = stacked_losses(logits, targets, None, ew.metrics.get("f1_macro"))
+        (one,) = torch.autograd.grad(losses.sum(), logits, retain_graph=True)
+        (two,) = torch.autograd.grad(losses[0] * 2 - losses[1], logits)
+    torch.testing.assert_close(two, one * torch.tensor([2.0, -1.0]).view(2, 1, 1))
+
+
+def test_kernels_do_not_apply_to_double_precision_and_other_steps():
+    targets, metric = torch.randint(3, (2, 20)), ew.metrics.get("f1_macro")
+    assert stacked_losses(torch.randn(2, 20, 3).double(), targets, None, metric) is None
+    assert stacked_losses(torch.randn(2, 20, 3), targets, None, metric, step="sigmoid") is None
+    with kernel("definition"):
+        assert stacked_losses(torch.randn(2, 20, 3), targets, None, metric) is None
+
+
+@pytest.mark.parametrize("size", [2, 10, 300])
+def test_threads_change_nothing(size):
+    pytest.importorskip("numba", reason="the extra 'fast' is not installed")
+    logits = torch.randn(400_000 // size, size, requires_grad=True)
+    targets = torch.randint(size, (len(logits),))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            with kernel("numba"):
+                loss = ew.EASTLoss()(logits, targets)
+            found.append((loss.detach(), torch.autograd.grad(loss, logits)[0]))
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found[0], found[1], atol=1e-7, rtol=1e-4)
+
+
+def test_the_choice_is_told_in_one_line_and_made_once(caplog):
+    selection._backend.cache_clear()
+    with caplog.at_level(logging.INFO, "eastward"), kernel("eager"):
+        for _ in range(3):
+            ew.EASTLoss()(torch.randn(4, 3), torch.arange(4) % 3)
+    assert [record.message for record in caplog.records] == [
+        "EAST losses on cpu use the eager kernel (EASTWARD_KERNEL=eager)"
+    ]
+
+
+def test_numba_is_taken_on_a_cpu_when_it_is_there():
+    pytest.importorskip("numba", reason="the extra 'fast' is not installed")
+    with kernel("auto"):
+        assert selection.backend_for("cpu").__name__ == "eastward.kernels.compiled"
+        assert selection.backend_for("mps").__name__ == "eastward.kernels.eager"
+
+
+def test_a_misspelt_kernel_is_named():
+    with kernel("nubma"), pytest.raises(ValueError, match="Did you mean 'numba'"):
+        ew.EASTLoss()(torch.randn(4, 3), torch.arange(4) % 3)
+
+
+def test_importing_the_library_loads_no_compiler():
+    code = "import sys, eastward; print([m for m in ('numba', 'triton') if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
