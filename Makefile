@@ -15,7 +15,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets reproduce-cpu clean
+.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets reproduce-cpu quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
