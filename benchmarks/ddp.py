@@ -1,0 +1,193 @@
+"""What the exact loss adds to a step of DistributedDataParallel: bytes on the wire, and time.
+
+    python benchmarks/ddp.py [--repetitions 30] [--no-write]
+
+Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
+for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
+averaging of gradients, AdamW); the time of the sum of tables over processes with its backward pass, for the counts
+(4 x d) that F1 and its relatives need and the matrix (d x d) that kappa and costs need; and the time of gathering
+all logits instead, with its backward pass. The two processes meet before each measurement; medians of the slower one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from eastward.distributed import process_sum
+from eastward.training import plain_mlp
+
+RESULTS = Path(__file__).parents[1] / "results" / "ddp"
+COMMAND = "python benchmarks/ddp.py"
+WORLD, BATCH, FEATURES, BAR = 2, 1024, 30, 0.05
+CLASSES = (2, 10, 100, 1000, 10_000)
+# A matrix of more classes than this takes hundreds of megabytes, which nobody would send.
+LARGEST_MATRIX = 1000
+FLOAT = 4
+
+
+def median_time(action: Callable[[], None], repetitions: int) -> float:
+    """Seconds of ``action``, of the slower process in each repetition."""
+    action()
+    times = []
+    for _ in range(repetitions):
+        dist.barrier()
+        started = time.perf_counter()
+        action()
+        spent = torch.tensor([time.perf_counter() - started], dtype=torch.float64)
+        dist.all_reduce(spent, op=dist.ReduceOp.MAX)
+        times.append(float(spent))
+    return statistics.median(times)
+
+
+def plain_step(classes: int) -> Callable[[], None]:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(plain_mlp([FEATURES, 512, 256, 128, classes]))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    inputs, targets = torch.randn(BATCH, FEATURES), torch.randint(classes, (BATCH,))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+
+    return step
+
+
+def summed(shape: tuple[int, ...]) -> Callable[[], None]:
+    table = torch.rand(shape, requires_grad=True)
+    slope = torch.rand(shape)
+
+    def action() -> None:
+        process_sum(table).backward(slope)
+
+    return action
+
+
+class _Gathered(torch.autograd.Function):
+    """All logits in every process: what a loss does that knows no tables."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        parts = [torch.empty_like(logits) for _ in range(WORLD)]
+        dist.all_gather(parts, logits.detach())
+        ctx.rows = len(logits)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        whole = gradient.clone()
+        dist.all_reduce(whole)
+        return whole[dist.get_rank() * ctx.rows :][: ctx.rows]
+
+
+def gathered(classes: int) -> Callable[[], None]:
+    logits = torch.rand(BATCH, classes, requires_grad=True)
+    slope = torch.rand(WORLD * BATCH, classes)
+
+    def action() -> None:
+        _Gathered.apply(logits).backward(slope)
+
+    return action
+
+
+def worker(rank: int, port: int, repetitions: int, path: str) -> None:
+    torch.set_num_threads(1)
+    address = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=WORLD)
+    rows = [row_of(classes, repetitions) for classes in CLASSES]
+    if rank == 0:
+        Path(path).write_text(json.dumps(rows))
+    dist.destroy_process_group()
+
+
+def row_of(classes: int, repetitions: int) -> dict[str, Any]:
+    parameters = sum(p.numel() for p in plain_mlp([FEATURES, 512, 256, 128, classes]).parameters())
+    row: dict[str, Any] = {
+        "classes": classes,
+        "step": median_time(plain_step(classes), repetitions),
+        "counts": median_time(summed((1, 4, classes)), repetitions),
+        "logits": median_time(gathered(classes), repetitions),
+        # there and back
+        "counts_bytes": 2 * 4 * classes * FLOAT,
+        "matrix_bytes": 2 * classes**2 * FLOAT,
+        "logits_bytes": 2 * WORLD * BATCH * classes * FLOAT,
+        "gradient_bytes": parameters * FLOAT,
+    }
+    if classes <= LARGEST_MATRIX:
+        row["matrix"] = median_time(summed((1, classes, classes)), repetitions)
+    return row
+
+
+def shown(row: dict[str, Any]) -> str:
+    def added(name: str) -> str:
+        seconds = row.get(name)
+        return (
+            "–"
+            if seconds is None
+            else f"{1e3 * seconds:.2f} ms, {100 * seconds / row['step']:.1f} %"
+        )
+
+    cells = [
+        f"{row['classes']:,}",
+        f"{1e3 * row['step']:.1f} ms",
+        added("counts"),
+        added("matrix"),
+        added("logits"),
+        f"{row['counts_bytes']:,} / {row['matrix_bytes']:,} / {row['logits_bytes']:,}",
+        f"{row['logits_bytes'] / row['counts_bytes']:.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def write(rows: list[dict[str, Any]], repetitions: int) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "results.json").write_text(json.dumps(rows, indent=1))
+    head = ["classes", "plain step", "counts added", "matrix added", "all logits added"]
+    head += ["bytes: counts / matrix / logits", "logits / counts"]
+    lines = [
+        "# What the exact loss adds to a step of DistributedDataParallel",
+        "",
+        f"Made by `{COMMAND}` ({repetitions} repetitions); the protocol stands at the top of that file.",
+        "Bytes are those of one process, there and back.",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+        *map(shown, rows),
+    ]
+    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--no-write", action="store_true")
+    given = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.json"
+        arguments = (port, given.repetitions, str(path))
+        torch.multiprocessing.spawn(worker, args=arguments, nprocs=WORLD)
+        rows = json.loads(path.read_text())
+    print("\n".join(map(shown, rows)))
+    if not given.no_write:
+        write(rows, given.repetitions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Memory and speed of ``EASTClassifier.fit`` on a Parquet table that is streamed.
+
+    python benchmarks/stream_fit.py [--rows 20000000] [--folder DIR] [--no-write]
+
+Protocol. A table of 30 float32 columns and a rare class is generated as Parquet (files of 2 000 000 rows, row groups
+of 250 000) in a temporary folder and deleted afterwards. A process of its own fits one epoch of cross-entropy on all of
+it, batch 4096; the largest resident memory of the process, imports included, is noted. Then, on the first files, one
+epoch is timed both ways: streamed, and in memory (the same rows read before ``fit``), in alternation, and the
+shorter of two times each counts, because other work on the machine only ever adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RESULTS = Path(__file__).parents[1] / "results" / "stream_fit"
+COMMAND = "python benchmarks/stream_fit.py"
+COLUMNS, FILE_ROWS, GROUP_ROWS = 30, 2_000_000, 250_000
+MEMORY_BAR = 1.5e9
+# Of the file that is timed: 100 000 rows, which is as many as a stream holds out at most.
+HELD_OUT = 0.05
+NETWORKS = {"512-256-128": (512, 256, 128), "64": (64,)}
+
+CHILD = textwrap.dedent(
+    """
+    import json, sys
+    from pathlib import Path
+    import numpy as np, pyarrow.parquet as pq, torch
+    import eastward as ew
+
+    how, source, widths = sys.argv[1], sys.argv[2], tuple(map(int, sys.argv[3].split(",")))
+    torch.set_num_threads(1)
+    model = ew.EASTClassifier(
+        "f1_macro", recipe="cross_entropy", hidden=widths, max_epochs=1, n_folds=1, batch_size=4096,
+        validation_fraction=0.05, random_state=0,
+    )
+    if how == "streamed":
+        model.fit(source, "label")
+    else:
+        table = pq.read_table(source)
+        y = table.column("label").to_numpy()
+        X = np.column_stack([table.column(k).to_numpy() for k in range(table.num_columns - 1)])
+        del table
+        model.fit(X, y)
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    record = model.history_[0]
+    counts = sum(getattr(model, "class_counts_", {}).values())
+    print(json.dumps({"peak": peak, "seconds": record["seconds"], "score": record["valid_score"], "counted": counts}))
+    """
+)
+
+
+def generate(folder: Path, rows: int) -> int:
+    """Write the table; returns its bytes on disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"f{k:02d}" for k in range(COLUMNS)]
+    for number, start in enumerate(range(0, rows, FILE_ROWS)):
+        path = folder / f"part-{number:03d}.parquet"
+        if path.exists():
+            continue
+        random = np.random.default_rng(number)
+        size = min(FILE_ROWS, rows - start)
+        columns = [random.standard_normal(size, dtype=np.float32) for _ in names]
+        noise = random.standard_normal(size, dtype=np.float32)
+        label = (columns[0] + columns[1] + noise > 3.5).astype(np.int8)
+        table = pa.table([*map(pa.array, columns), pa.array(label)], names=[*names, "label"])
+        pq.write_table(table, path.with_suffix(".part"), row_group_size=GROUP_ROWS)
+        path.with_suffix(".part").rename(path)
+    return sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def measure(how: str, source: Path, widths: tuple[int, ...]) -> dict[str, Any]:
+    command = [sys.executable, "-c", CHILD, how, str(source), ",".join(map(str, widths))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def speeds(folder: Path, repetitions: int) -> list[dict[str, Any]]:
+    rows = []
+    source = folder / "part-000.parquet"
+    count = pq.read_metadata(source).num_rows
+    for name, widths in NETWORKS.items():
+        best = {"streamed": float("inf"), "in memory": float("inf")}
+        for _ in range(repetitions):
+            for how, shortest in best.items():
+                best[how] = min(shortest, measure(how, source, widths)["seconds"])
+        speed = {how: count * (1 - HELD_OUT) / seconds for how, seconds in best.items()}
+        rows.append({"network": name, **speed, "ratio": speed["streamed"] / speed["in memory"]})
+    return rows
+
+
+def write(found: dict[str, Any]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "results.json").write_text(json.dumps(found, indent=1))
+    lines = [
+        "# Streaming a table that is larger than memory",
+        "",
+        f"Made by `{COMMAND}`; how it is measured stands at the top of that file.",
+        "",
+        f"Table: {found['rows']:,} rows, {COLUMNS} columns, {found['bytes'] / 1e9:.2f} GB of Parquet.",
+        f"One epoch over all of it: {found['seconds']:.0f} s.",
+        f"Largest resident memory: {found['peak'] / 1e9:.2f} GB (bar: {MEMORY_BAR / 1e9} GB).",
+        "",
+        "| network | streamed, rows/s | in memory, rows/s | ratio (bar: 0.70) |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['network']} | {row['streamed']:,.0f} | {row['in memory']:,.0f} | {row['ratio']:.2f} |"
+        for row in found["speeds"]
+    ]
+    (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def run(folder: Path, rows: int, repetitions: int) -> dict[str, Any]:
+    size = generate(folder, rows)
+    compared = speeds(folder, repetitions)
+    whole = measure("streamed", folder, (64,))
+    assert whole["counted"] == rows
+    found = {"rows": rows, "bytes": size, **whole, "speeds": compared}
+    print(json.dumps(found, indent=1))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--no-write", action="store_true")
+    given = parser.parse_args()
+    if given.folder is not None:
+        found = run(given.folder, given.rows, given.repetitions)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            found = run(Path(name), given.rows, given.repetitions)
+    if not given.no_write:
+        write(found)
+
+
+if __name__ == "__main__":
+    main()
