@@ -109,9 +109,10 @@ def _no_gain_sentence(reference: Row, by_gain: list[Row], direction: float, marg
     best = ahead[0]
     if best["failures"]:
         return f"{sentence} {_capital(best)} failed on {_splits(best['failures'])}."
+    allowing = f", allowing for {len(by_gain)} methods tried" if len(by_gain) > 1 else ""
     return (
-        f"{sentence} No other method is better with confidence; the nearest is {best['label']}, "
-        f"{_difference(best)}. More splits or more data would tell."
+        f"{sentence} No other method is better with confidence{allowing}; the nearest is "
+        f"{best['label']}, {_difference(best)}. More splits or more data would tell."
     )
 
 
