@@ -12,7 +12,14 @@ from eastward import _checks
 from eastward._numerics import at_least_float32
 from eastward.losses._batches import prepare_batch
 
-__all__ = ["Samples", "class_weight_vector", "positive_only", "samples_of", "weighted_mean"]
+__all__ = [
+    "Samples",
+    "balanced",
+    "class_weight_vector",
+    "positive_only",
+    "samples_of",
+    "weighted_mean",
+]
 
 
 class Samples(NamedTuple):

@@ -22,7 +22,7 @@ from eastward.protocols import Logits, Scalar, Targets
 __all__ = ["BalancedCrossEntropyLoss", "FocalLoss", "MAELoss", "focal_terms"]
 
 
-class _PointwiseLoss(nn.Module):
+class PointwiseLoss(nn.Module):
     """Mean over samples of ``class weight * term``; shapes and checks as in :class:`~eastward.EASTLoss`."""
 
     class_weight: Tensor | None
@@ -57,7 +57,7 @@ class _PointwiseLoss(nn.Module):
         raise NotImplementedError
 
 
-class BalancedCrossEntropyLoss(_PointwiseLoss):
+class BalancedCrossEntropyLoss(PointwiseLoss):
     r"""Cross-entropy in which every class weighs according to its rarity.
 
     .. math:: \ell = -\frac1n \sum_i w_{y_i} \log p_{i, y_i}
@@ -108,7 +108,7 @@ class BalancedCrossEntropyLoss(_PointwiseLoss):
         return -samples.log_true()
 
 
-class FocalLoss(_PointwiseLoss):
+class FocalLoss(PointwiseLoss):
     r"""Cross-entropy that looks away from samples that are right already.
 
     .. math:: \ell = -\frac1n \sum_i w_{y_i} (1 - p_{i, y_i})^\gamma \log p_{i, y_i}
@@ -168,7 +168,7 @@ def focal_terms(log_probability: Tensor, gamma: float) -> Tensor:
     return -(miss**gamma) * log_probability
 
 
-class MAELoss(_PointwiseLoss):
+class MAELoss(PointwiseLoss):
     r"""Mean absolute error between one-hot labels and probabilities.
 
     .. math:: \ell = \frac1n \sum_i w_{y_i} \lVert e_{y_i} - p_i \rVert_1

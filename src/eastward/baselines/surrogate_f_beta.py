@@ -9,12 +9,12 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.baselines._inputs import Samples, positive_only
-from eastward.baselines.pointwise import _PointwiseLoss
+from eastward.baselines.pointwise import PointwiseLoss
 
 __all__ = ["SurrogateFBetaLoss"]
 
 
-class SurrogateFBetaLoss(_PointwiseLoss):
+class SurrogateFBetaLoss(PointwiseLoss):
     r"""A mean over samples whose stationary points are those of F-beta, in the limit of many samples.
 
     .. math::

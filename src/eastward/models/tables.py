@@ -55,7 +55,7 @@ def btg_network(num_features: int, num_outputs: int = 1, *, dropout: float = 0.5
 
     References
     ----------
-    EAST (first version), section 6.3, describes it.
+    EAST (first version), section 6.4, describes it.
 
     Examples
     --------
