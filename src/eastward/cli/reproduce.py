@@ -55,6 +55,9 @@ Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="DATA", help="Run this data set only. May be repeated."),
 ]
+SplitSeed = Annotated[
+    int, typer.Option("--split", min=0, help="Another split: how much is the luck of this one?")
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch missing data from their owners.")]
 Render = Annotated[
@@ -71,6 +74,7 @@ def reproduce(
     data_dir: DataDir = None,
     out: Out = None,
     only: Only = None,
+    split: SplitSeed = 0,
     jobs: Jobs = 1,
     download: Download = False,
     render: Render = False,
@@ -100,7 +104,7 @@ def reproduce(
     folder = _folder(data_dir, scale)
     # Figures of a test must not replace those that mean something.
     results = out or Path("build/smoke" if scale == "smoke" else "results")
-    run = Run(scale, results, folder, seeds, seed, jobs, tuple(only or ()))
+    run = Run(scale, results, folder, seeds, seed, jobs, tuple(only or ()), split)
     run.effort(experiment.panels[0], experiment.panels[0].methods[0])  # a wrong scale is told now
     again = command_line(context, download=False, render=False, data_dir=None, jobs=None)
     if download:

@@ -133,6 +133,7 @@ def run_cell(cell: Cell, folder: Path | None, *, verify: bool) -> dict[str, Any]
         cell["samples"],
         bool(cell.get("official_test")),
         json.dumps(cell["options"], sort_keys=True),
+        cell.get("split", 0),
     )
     # Saturated networks make numbers so small that a processor multiplies them a hundred times more slowly.
     torch.set_flush_denormal(True)
@@ -145,7 +146,13 @@ def run_cell(cell: Cell, folder: Path | None, *, verify: bool) -> dict[str, Any]
 
 @lru_cache(maxsize=2)
 def _split(
-    data: str, folder: Path | None, verify: bool, samples: int | None, official: bool, options: str
+    data: str,
+    folder: Path | None,
+    verify: bool,
+    samples: int | None,
+    official: bool,
+    options: str,
+    seed: int,
 ) -> Split:
     return load_split(
         data,
@@ -154,6 +161,7 @@ def _split(
         samples=samples,
         official_test=official,
         options=json.loads(options),
+        seed=seed,
     )
 
 

@@ -49,7 +49,10 @@ def markdown(summary: dict[str, Any]) -> str:
         "",
         f"`{summary['command']}`",
         "",
-        f"First seed {summary['seed']}; {versions}; {summary['wall_seconds']:,.0f} seconds of wall time in all cells.",
+        (
+            f"Split {summary['split']}, first seed {summary['seed']}; {versions}; "
+            f"{summary['wall_seconds']:,.0f} seconds of wall time in all cells."
+        ),
         "",
         (
             "Ours is mean ± standard deviation over trials; the paper's figure follows, and the difference in pooled "

@@ -43,6 +43,8 @@ class Run:
         Processes.
     only : tuple of str
         Data sets to run; all if empty.
+    split : int
+        Seed of the split. The papers have one; another shows how much of a figure is the luck of the split.
     """
 
     scale: str
@@ -52,6 +54,7 @@ class Run:
     seed: int = 0
     jobs: int = 1
     only: tuple[str, ...] = ()
+    split: int = 0
 
     @property
     def book(self) -> CellBook:
@@ -67,6 +70,8 @@ class Run:
         cell = describe_cell(panel, method, self.effort(panel, method), point)
         if self.scale == "smoke":
             cell["made_up"] = self.folder is None
+        if self.split:
+            cell["split"] = self.split
         return cell | {"trial": self.seed + trial}
 
 

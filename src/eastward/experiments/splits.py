@@ -20,7 +20,6 @@ __all__ = ["Part", "Split", "load_split"]
 
 TEST_SHARE, VALID_SHARE = 0.2, 0.2  # of the whole, and of what is then left: 64 / 16 / 20
 LEE_VALID_SHARE = 0.1
-SPLIT_SEED = 0
 # Each of three parts needs a positive.
 FEWEST_POSITIVES = 10
 
@@ -95,6 +94,7 @@ def load_split(
     samples: int | None = None,
     official_test: bool = False,
     options: Mapping[str, Any] | None = None,
+    seed: int = 0,
 ) -> Split:
     """A data set, split and scaled; the same rows each time.
 
@@ -111,7 +111,9 @@ def load_split(
     official_test : bool, default=False
         Test on the owners' test pictures, validate on a tenth of the others (Lee's protocol).
     options : mapping, optional
-        For the loader; ``positives`` keeps one positive for so many negatives.
+        For the loader; ``negatives_each`` keeps one positive for so many negatives.
+    seed : int, default=0
+        Of the split; the papers have one split.
 
     Returns
     -------
@@ -123,9 +125,9 @@ def load_split(
     values, targets, classes, num_test = _loaded(data, folder, verify, tuple(sorted(given.items())))
     rows = np.arange(len(targets))
     if negatives_each is not None:
-        rows = _thinned(targets, negatives_each)
+        rows = _thinned(targets, negatives_each, seed)
     fixed_test = rows[len(rows) - num_test :] if official_test and num_test else None
-    train, valid, test = _split_rows(rows, targets, samples, fixed_test)
+    train, valid, test = _split_rows(rows, targets, samples, fixed_test, seed)
     scaled = _scaled(values, train)
 
     def part(rows: Any) -> Part:
@@ -134,36 +136,38 @@ def load_split(
     return Split(part(train), part(valid), part(test), tuple(classes))
 
 
-def _thinned(targets: Any, negatives_each: int) -> Any:
+def _thinned(targets: Any, negatives_each: int, seed: int) -> Any:
     """All negatives, and one positive for each ``negatives_each`` of them."""
     positive = np.flatnonzero(targets == 1)
     wanted = max(FEWEST_POSITIVES, (len(targets) - len(positive)) // negatives_each)
-    kept = np.random.default_rng(SPLIT_SEED).permutation(positive)[:wanted]
+    kept = np.random.default_rng(seed).permutation(positive)[:wanted]
     return np.sort(np.concatenate([np.flatnonzero(targets == 0), kept]))
 
 
-def _split_rows(rows: Any, targets: Any, samples: int | None, fixed_test: Any) -> tuple[Any, ...]:
+def _split_rows(
+    rows: Any, targets: Any, samples: int | None, fixed_test: Any, seed: int
+) -> tuple[Any, ...]:
     # Frames have many labels each: nothing to stratify by.
     labels = targets if targets.ndim == 1 else np.zeros(len(targets), dtype=np.int64)
     if fixed_test is not None:
         share = 1.0 if samples is None else min(1.0, samples / len(rows))
-        train, test = _share_of(np.setdiff1d(rows, fixed_test), labels, share), fixed_test
-        test = _share_of(test, labels, share)
-        train, valid = _cut(train, labels, LEE_VALID_SHARE)
+        train, test = _share_of(np.setdiff1d(rows, fixed_test), labels, share, seed), fixed_test
+        test = _share_of(test, labels, share, seed)
+        train, valid = _cut(train, labels, LEE_VALID_SHARE, seed)
         return train, valid, test
     if samples is not None:
-        rows = _share_of(rows, labels, min(1.0, samples / len(rows)))
-    rest, test = _cut(rows, labels, TEST_SHARE)
-    train, valid = _cut(rest, labels, VALID_SHARE)
+        rows = _share_of(rows, labels, min(1.0, samples / len(rows)), seed)
+    rest, test = _cut(rows, labels, TEST_SHARE, seed)
+    train, valid = _cut(rest, labels, VALID_SHARE, seed)
     return train, valid, test
 
 
-def _share_of(rows: Any, labels: Any, share: float) -> Any:
-    return rows if share >= 1 else _cut(rows, labels, share)[1]
+def _share_of(rows: Any, labels: Any, share: float, seed: int) -> Any:
+    return rows if share >= 1 else _cut(rows, labels, share, seed)[1]
 
 
-def _cut(rows: Any, labels: Any, share: float) -> Any:
-    return train_test_split(rows, test_size=share, stratify=labels[rows], random_state=SPLIT_SEED)
+def _cut(rows: Any, labels: Any, share: float, seed: int) -> Any:
+    return train_test_split(rows, test_size=share, stratify=labels[rows], random_state=seed)
 
 
 def _scaled(values: Any, train: Any) -> Any:

@@ -52,6 +52,7 @@ def summarise(experiment: Experiment, run: Run, *, command: str) -> dict[str, An
         "made_up_data": run.scale == "smoke" and run.folder is None,
         "command": command,
         "seed": run.seed,
+        "split": run.split,
         "versions": {
             "eastward": __version__,
             "python": platform.python_version(),
