@@ -25,7 +25,7 @@ KERNELS = ("auto", "eager", "numba", "triton", "definition")
 
 _MODULES = {"eager": "eager", "numba": "compiled", "triton": "tiled"}
 _EXTRAS = {"numba": "fast", "triton": "fast"}
-_DEVICES = {"numba": ("cpu",)}
+_DEVICES = {"numba": ("cpu",), "triton": ("cuda", "xpu")}
 _logger = logging.getLogger("eastward")
 
 
