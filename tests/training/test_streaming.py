@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from eastward.estimator.construction import stage_options
 from eastward.training import Callback
 from eastward.training.streams import ParquetTable, RowShares, StreamBatches
 
@@ -159,6 +160,16 @@ def test_fit_on_files_is_as_good_as_fit_in_memory(labelled):
     in_memory = small(n_folds=1).fit(X, y)
     assert model.score(X, y) == pytest.approx(in_memory.score(X, y), abs=0.05)
     assert 200 < model.report_["held_out_rows"] < 400
+
+
+def test_steps_have_enough_rows_of_the_rarest_class():
+    """A stream cannot be stratified; where a batch has too few rows of a class, steps become larger."""
+    model = small(batch_size=64)
+    assert stage_options(model, 1000, rarest=0.2)["effective_batch"] is None
+    assert stage_options(model, 1000, rarest=0.01)["effective_batch"] == 800
+    assert stage_options(model, 1000, rarest=1e-6)["effective_batch"] == 65_536
+    asked = small(batch_size=64, accumulate="exact", effective_batch=256)
+    assert stage_options(asked, 1000, rarest=0.01)["effective_batch"] == 256
 
 
 def test_the_same_seed_and_files_give_the_same_bits(labelled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +19,9 @@ from eastward.training import Rows, SoloMember, StackedMLP
 
 # Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
+# With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
+# (benchmarks/batch_size.py).
+ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
 
 
 def check_parameters(model: Any) -> None:
@@ -72,23 +76,34 @@ def _check_widths(caller: str, hidden: Any) -> None:
         _checks.whole_number(caller, "hidden", width, at_least=1)
 
 
-def stage_options(model: Any, count: int) -> dict[str, Any]:
-    """What the recipes want to know; an automatic batch size grows with the rows."""
+def stage_options(model: Any, count: int, rarest: float | None = None) -> dict[str, Any]:
+    """What the recipes want to know; an automatic batch size grows with the rows.
+
+    ``rarest`` is the share of the rarest class where batches cannot be stratified.
+    """
     sizes = ((512, 32), (3_000, 128), (30_000, 256), (300_000, 1024))
     automatic = next((size for limit, size in sizes if count <= limit), 4096)
     batch_size = automatic if model.batch_size == "auto" else int(model.batch_size)
-    effective = model.effective_batch or 8 * batch_size
     return {
         "max_epochs": model.max_epochs,
         "learning_rate": model.learning_rate,
         "batch_size": batch_size,
-        "effective_batch": effective if model.accumulate == "exact" else None,
+        "effective_batch": _effective_batch(model, batch_size, rarest),
         "patience": model.patience,
         "aligned": model.aligned,
         "temperature": model.temperature,
         "cooling_rate": model.cooling_rate,
         "max_cold_steps": model.max_cold_steps,
     }
+
+
+def _effective_batch(model: Any, batch_size: int, rarest: float | None) -> int | None:
+    """Rows of one exact step: as wanted, or enough for the rarest class where a batch has too few of it."""
+    if model.accumulate == "exact":
+        return int(model.effective_batch or 8 * batch_size)
+    if rarest is None or batch_size * rarest >= ROWS_OF_EACH_CLASS:
+        return None
+    return min(LARGEST_STEP, math.ceil(ROWS_OF_EACH_CLASS / rarest))
 
 
 def num_folds(model: Any, count: int) -> int:

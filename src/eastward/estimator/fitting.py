@@ -68,7 +68,9 @@ def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, 
     _set_labels(model, labels)
     model.n_folds_ = 1
     generator = torch.Generator().manual_seed(seed)
-    run_stages(model, rows, seed, generator, source, sum(source.train_rows))
+    counts = model.class_counts_.values()
+    rarest = min(counts) / sum(counts)
+    run_stages(model, rows, seed, generator, source, sum(source.train_rows), rarest)
 
 
 def _set_labels(model: Any, labels: preparation.Labels) -> None:
@@ -110,11 +112,12 @@ def run_stages(
     generator: torch.Generator,
     loader: LoaderBatches | StreamBatches | None = None,
     count: int | None = None,
+    rarest: float | None = None,
 ) -> None:
     """Train the members, tune the decision, and say what each stage brought."""
     _check_recipe(model, rows)
     stages = recipe_stages(
-        model.recipe, **construction.stage_options(model, count or len(rows.train[0]))
+        model.recipe, **construction.stage_options(model, count or len(rows.train[0]), rarest)
     )
     model.members_ = construction.new_members(model, rows)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
