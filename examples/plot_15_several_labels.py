@@ -2,8 +2,8 @@
 Several labels at once
 ======================
 
-In a multilabel problem each label has its own decision, and macro-F1 is the mean over labels. Rare labels suffer most from
-a threshold of one half.
+In a multilabel problem each label has its own decision, and macro-F1 is the mean over labels. Rare labels suffer most
+from a threshold of one half.
 """
 
 import matplotlib.pyplot as plt

@@ -1,0 +1,86 @@
+"""What the pages say is true: their code runs, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+import eastward as ew
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")])
+CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def blocks(name: str) -> list[str]:
+    return CODE.findall((ROOT / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def names():
+    """What a reader has at hand: a small table, a classifier, a network and its batch."""
+    X, y = make_classification(150, 20, weights=[0.8], random_state=0)
+    torch.manual_seed(0)
+    return {
+        "ew": ew,
+        "torch": torch,
+        "X": X.astype(np.float32),
+        "y": y,
+        "any_classifier": LogisticRegression(),
+        "print": lambda *_: None,
+    }
+
+
+def test_the_code_of_the_readme_runs(names, monkeypatch):
+    quick = {"hidden": (8,), "max_epochs": 2, "n_folds": 2}
+    monkeypatch.setattr(ew, "EASTClassifier", lambda metric: _quick_classifier(metric, quick))
+    monkeypatch.setattr(ew, "compare", lambda X, y, metric: _quick_comparison(X, y, metric, quick))
+    found = blocks("README.md")
+    assert len(found) >= 2
+    for block in found:
+        exec(block, names)
+
+
+def _quick_classifier(metric, options):
+    from eastward.estimator import EASTClassifier
+
+    return EASTClassifier(metric, **options)
+
+
+def _quick_comparison(X, y, metric, options):
+    from eastward.comparison import compare
+
+    methods = ["cross_entropy", "cross_entropy_tuned"]
+    shared = {name: options[name] for name in ("hidden", "max_epochs")}
+    return compare(X, y, metric=metric, methods=methods, n_splits=2, method_options=shared)
+
+
+def test_the_code_of_the_quickstart_runs(names, monkeypatch):
+    quick = {"hidden": (8,), "max_epochs": 2, "n_folds": 2}
+    monkeypatch.setattr(ew, "EASTClassifier", lambda metric, **_: _quick_classifier(metric, quick))
+    found = blocks("docs/quickstart.md")
+    assert len(found) >= 4
+    for block in found:
+        exec(block, names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [first or second for first, second in LINK.findall(text)]
+    local = [target for target in targets if "://" not in target and not target.startswith("#")]
+    missing = [
+        target
+        for target in local
+        # figures and the gallery are made when the site is built
+        if not target.startswith(("_generated", "auto_examples", "../auto_examples", "mailto:"))
+        and not (page.parent / target.split("#")[0]).exists()
+    ]
+    assert missing == []
