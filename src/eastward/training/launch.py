@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -174,7 +175,10 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
         packed = _packed(work)
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
         context: Any = torch.multiprocessing.spawn(  # type: ignore[attr-defined,no-untyped-call]
-            _worker, args=(count, address, packed, str(folder)), nprocs=count, join=False
+            _worker,
+            args=(count, address, _shown_level(), packed, str(folder)),
+            nprocs=count,
+            join=False,
         )
         _watch(context, folder)
         return torch.load(folder / "result.pt", weights_only=False)
@@ -228,7 +232,27 @@ def _explain(error: Any, folder: Path) -> None:
     raise RuntimeError(message) from error
 
 
-def _worker(rank: int, count: int, address: dict[str, str], work: Any, folder: str) -> None:
+def _set_up_logging(rank: int, level: int | None) -> None:
+    """Process zero says what the parent would have said; the others only what is wrong."""
+    logger = logging.getLogger("eastward")
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    if rank:
+        logger.setLevel(logging.ERROR)
+    elif level is not None:
+        logger.setLevel(level)
+        logger.addHandler(logging.StreamHandler(sys.stderr))
+
+
+def _shown_level() -> int | None:
+    """The level down to which this process shows messages, if it shows any."""
+    logger = logging.getLogger("eastward")
+    shows = any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers)
+    return logger.getEffectiveLevel() if shows else None
+
+
+def _worker(
+    rank: int, count: int, address: dict[str, str], level: int | None, work: Any, folder: str
+) -> None:
     """One process of the job."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and asks to stop
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
@@ -236,8 +260,7 @@ def _worker(rank: int, count: int, address: dict[str, str], work: Any, folder: s
     os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"})
     os.environ.update({"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)})
     os.environ[STOP_REQUEST] = str(Path(folder) / "stop")
-    if rank:
-        logging.getLogger("eastward").setLevel(logging.ERROR)
+    _set_up_logging(rank, level)
     try:
         result = work()
     except BaseException as error:
