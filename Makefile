@@ -70,7 +70,8 @@ reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at
 quality-quick: $(INSTALLED) ## compare methods on eight small tables of EASTWARD_DATA (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality run --random-state 2 --max-rows 200 --plan key:1 \
 	  --sets haberman ecoli3 ecoli glass pima vehicle1 contraceptive yeast5
-	$(BIN)/python -m benchmarks.quality report --random-state 2 --max-rows 200 --results build/quality/quick
+	$(BIN)/python -m benchmarks.quality report --random-state 2 --max-rows 200 \
+	  --results build/quality/quick --pictures build/quality/quick
 
 quality: $(INSTALLED) ## run the quality benchmark on all tables of EASTWARD_DATA (hours; stop it, it goes on)
 	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.quality run --max-rows 400

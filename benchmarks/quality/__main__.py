@@ -1,6 +1,6 @@
 """Data sets × methods × metrics × splits: run what is missing, then write tables and pictures.
 
-    EASTWARD_DATA=<data folder> python -m benchmarks.quality run --plan key:3 networks:3
+    EASTWARD_DATA=<data folder> python -m benchmarks.quality run --plan key:3 paper:3
     python -m benchmarks.quality report
 
 ``run`` fits what is missing of ``build/quality/<random state>`` and appends one line for each cell to ``cells.jsonl``
@@ -125,7 +125,9 @@ def _key(cell: dict[str, Any]) -> tuple[str, int, str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("action", choices=("run", "report"))
-    parser.add_argument("--plan", nargs="+", default=["key:10", "networks:10", "further:10"])
+    parser.add_argument(
+        "--plan", nargs="+", default=["key:10", "paper:10", "default:10", "further:10"]
+    )
     parser.add_argument("--max-rows", type=int, default=500, help="training rows of a split")
     parser.add_argument("--random-state", type=int, default=1)
     parser.add_argument("--sets", nargs="+")
@@ -136,6 +138,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "quality")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "quality")
+    parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "_static" / "quality")
     options = parser.parse_args()
     if options.action == "run":
         run(options)

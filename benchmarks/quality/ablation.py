@@ -47,15 +47,16 @@ def main() -> None:
     options = parser.parse_args()
     scores: dict[tuple[str, float], dict[str, list[float]]] = {}
     for name, load in data.tabular(data.data_folder() / "tabular").items():
-        for folder in sorted((options.store / "components").glob(f"{name}-[0-9]*")):
-            number = int(folder.name.removeprefix(f"{name}-"))
+        for number in range(10):
+            folder = options.store / "components" / f"{name}-{number}"
+            if not all((folder / f"{c}.npz").exists() for c in ("ce", *TREES)):
+                continue
             split = data.make_split(load(), 0, number, options.max_rows)
-            if split.num_classes <= 12 and all(
-                (folder / f"{c}.npz").exists() for c in ("ce", *TREES)
-            ):
-                found = {c: Component.load(folder / f"{c}.npz") for c in ("ce", *TREES)}
-                for variant, value in judged(split, found).items():
-                    scores.setdefault(variant, {}).setdefault(name, []).append(value)
+            if split.num_classes > 12:
+                continue
+            found = {c: Component.load(folder / f"{c}.npz") for c in ("ce", *TREES)}
+            for variant, value in judged(split, found).items():
+                scores.setdefault(variant, {}).setdefault(name, []).append(value)
     TABLE.parent.mkdir(parents=True, exist_ok=True)
     TABLE.write_text(table(scores))
 
@@ -73,9 +74,8 @@ def judged(split: data.Split, found: dict[str, Component]) -> dict[tuple[str, fl
             rows = np.vstack([held[judge], _mean({c: found[c].test_mean for c in votes}, votes)])
             truth = np.concatenate([split.train_codes[judge], split.test_codes])
             for share in SHARES:
-                offsets = bagged(
-                    held[tune], split.train_codes[tune], problem.metric.name, label_share=share
-                )
+                codes, kind = split.train_codes[tune], problem.metric.name
+                offsets = bagged(held[tune], codes, kind, bags=8, label_share=share)
                 value = problem.merit((rows + offsets).argmax(1), truth)
                 result.setdefault((name, share), []).append(value)
     return {variant: float(np.mean(values)) for variant, values in result.items()}

@@ -8,7 +8,7 @@ seeds are kept in ``build/quality/images.jsonl``; the table goes to ``results/qu
 
 Protocol. Seed s shuffles the order of the classes; class c keeps ``most`` down to ``most / 100`` training images
 (geometric; digits: 120 down to 6). 20 % of them are held out to stop and to tune by. The score is macro-F1 on all test
-images, weighted so that classes are as frequent as in training. The same architecture, initial weights, batches of 128
+images, weighted so that classes are as frequent as in training. The same architecture, initial weights, batches of 32
 and limits of epochs for all; the aligned stage is the one of ``EASTClassifier``'s default recipe.
 """
 
@@ -36,7 +36,7 @@ from eastward.confusion import hard_confusion
 ROOT = Path(__file__).parents[2]
 CELLS = ROOT / "build" / "quality" / "images.jsonl"
 TABLE = ROOT / "results" / "quality" / "images.md"
-TRAINING = {"max_epochs": 40, "learning_rate": 2e-3, "patience": 8, "batch_size": 128}
+TRAINING = {"max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "batch_size": 32}
 OURS = "aligned"
 Array = NDArray[Any]
 Images = tuple[Array, Array, Array, Array]

@@ -210,10 +210,8 @@ LEVELS: dict[str, list[Method]] = {
         Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
         Method("ensemble + tuned by labels", ENSEMBLE_PARTS, partial(blended, label_share=1.0)),
     ],
-    "networks": [
-        _target("east_classifier", "EASTClassifier"),
-        _target("paper", "EAST paper"),
-    ],
+    "paper": [_target("paper", "EAST paper")],
+    "default": [_target("east_classifier", "EASTClassifier")],
     "further": [
         *_network("adjusted", "logit-adjusted"),
         *_network("focal", "focal"),

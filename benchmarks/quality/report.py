@@ -50,7 +50,7 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
     (options.results / "README.md").write_text(text)
     packed = "".join(json.dumps(cell) + "\n" for cell in cells).encode()
     (options.results / "cells.jsonl.gz").write_bytes(gzip.compress(packed, mtime=0))
-    pictures.draw(cells, options.results)
+    pictures.draw(cells, options.pictures)
     print(text)
 
 
