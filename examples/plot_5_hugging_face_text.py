@@ -130,7 +130,7 @@ def trained(model, epochs, learning_rate, **more):
 
 
 model = tiny_bert()
-first = trained(model, epochs=6, learning_rate=2e-3)
+first = trained(model, epochs=6, learning_rate=5e-3)
 loss = metric_loss("f1", running=0.8)
 cooling = AnnealingCallback(loss, ew.annealing.geometric_schedule(0.2, 0.9))
 second = trained(model, 6, 5e-4, compute_loss_func=loss, callbacks=[cooling])
