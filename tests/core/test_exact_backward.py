@@ -90,6 +90,30 @@ def test_batch_norm_in_training_mode_is_warned_of():
         ew.exact_backward(ew.EASTLoss("accuracy"), model, [(X, y)])
 
 
+@pytest.mark.parametrize("rows", [1, 9, 60, 100])
+def test_large_batches_are_cut_into_chunks(rows):
+    X, y, weight = problem()
+    loss, whole, parts = ew.EASTLoss("f1_macro"), network(), network()
+    loss(whole(X), y, weight).backward()
+    batches = zip(X.split(40), y.split(40), weight.split(40), strict=True)
+    ew.exact_backward(loss, parts, batches, chunk_rows=rows)
+    torch.testing.assert_close(gradients(parts), gradients(whole), rtol=1e-7, atol=1e-10)
+
+
+def test_batch_norm_statistics_are_updated_once():
+    X, y, _ = problem()
+    once = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)).double()
+    twice = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)).double()
+    for part in X.split(30):
+        once(part)
+    batches = zip(X.split(30), y.split(30), strict=True)
+    with pytest.warns(UserWarning, match="batch norm in training mode"):
+        ew.exact_backward(ew.EASTLoss("accuracy"), twice, batches)
+    assert int(twice[0].num_batches_tracked) == 2
+    torch.testing.assert_close(twice[0].running_mean, once[0].running_mean)
+    torch.testing.assert_close(twice[0].running_var, once[0].running_var)
+
+
 @pytest.mark.parametrize(
     ("loss", "batches", "message"),
     [
