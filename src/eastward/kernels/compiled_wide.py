@@ -26,6 +26,7 @@ __all__ = ["wide_gradient", "wide_sums"]
 
 _SMALL = np.float32(1e-12)
 _LOWEST = np.float32(-np.inf)
+_LANES = 32
 # So many rows are added in float32 before they join the float64 sums.
 _FLUSH = 64
 
@@ -39,16 +40,41 @@ def _is_finite(row: Any) -> Any:
 
 
 @njit(**FAST)
-def _relative(row: Any, relative: Any) -> Any:
+def _largest_two(row: Any, lanes: Any) -> Any:
+    """The two largest entries, which may be equal; in lanes, because LLVM makes no vector of the largest of a row."""
+    first, second = lanes[0], lanes[1]
+    first[:] = _LOWEST
+    second[:] = _LOWEST
+    whole = row.shape[0] - row.shape[0] % _LANES
+    for start in range(0, whole, _LANES):
+        part = row[start : start + _LANES]
+        for j in range(_LANES):
+            x, top = part[j], first[j]
+            second[j] = max(second[j], min(top, x))
+            first[j] = max(top, x)
+    best, runner_up = _LOWEST, _LOWEST
+    for j in range(_LANES):
+        runner_up = max(runner_up, second[j], min(best, first[j]))
+        best = max(best, first[j])
+    for c in range(whole, row.shape[0]):
+        runner_up = max(runner_up, min(best, row[c]))
+        best = max(best, row[c])
+    return best, runner_up
+
+
+@njit(**FAST)
+def _number_from(row: Any, limit: Any) -> Any:
+    """How many entries reach ``limit``."""
+    number = ZERO
+    for c in range(row.shape[0]):
+        number += ONE if row[c] >= limit else ZERO
+    return number
+
+
+@njit(**FAST)
+def _relative(row: Any, relative: Any, lanes: Any) -> Any:
     """Fill ``relative`` with u of a row of logits; the largest u, and the sum of u."""
-    top = _LOWEST
-    for c in range(row.shape[0]):
-        top = max(top, row[c])
-    runner_up, ties = _LOWEST, 0
-    for c in range(row.shape[0]):
-        ties += row[c] >= top
-        runner_up = max(runner_up, row[c] if row[c] < top else _LOWEST)
-    runner_up = top if ties > 1 else runner_up
+    top, runner_up = _largest_two(row, lanes)
     first = TWO / (ONE + exp_of_negative(runner_up - top))
     total = ZERO
     for c in range(row.shape[0]):
@@ -87,11 +113,11 @@ def wide_sums(
     size = logits.shape[1]
     high, temperature = constants[1], constants[4]
     relative, steps = np.empty(size, np.float32), np.empty(size, np.float32)
-    waiting = np.zeros(size, np.float32)
+    waiting, lanes = np.zeros(size, np.float32), np.empty((2, _LANES), np.float32)
     for n in range(begin, end):
         if not _is_finite(logits[n]):
             return False
-        _, total = _relative(logits[n], relative)
+        _, total = _relative(logits[n], relative, lanes)
         last = temperature / max(total - high, _SMALL)
         weight = weights[n] if weights.size else ONE
         share = weight / _steps(relative, constants, last, steps)
@@ -128,9 +154,10 @@ def wide_gradient(
     size = logits.shape[1]
     low, high, slope, middle, temperature = constants
     relative, steps = np.empty(size, np.float32), np.empty(size, np.float32)
+    lanes = np.empty((2, _LANES), np.float32)
     for n in range(begin, end):
         label, out = labels[n], gradient[n]
-        first, total = _relative(logits[n], relative)
+        first, total = _relative(logits[n], relative, lanes)
         last = temperature / max(total - high, _SMALL)
         inverse = ONE / _steps(relative, constants, last, steps)
         share = inverse * weights[n] if weights.size else inverse
@@ -155,7 +182,7 @@ def wide_gradient(
         own = extra * share * steep * u
         out[label] += own
         beyond += own if u > high else ZERO
-        _send(out, relative, first, total, spread + own, beyond, last, constants, detached)
+        _send(out, relative, first, total, spread + own, beyond, last, constants, detached, lanes)
 
 
 @njit(**FAST)
@@ -169,6 +196,7 @@ def _send(
     last: Any,
     constants: Any,
     detached: Any,
+    lanes: Any,
 ) -> None:
     """Add what threshold and total, common to the classes of a row, send to each of them."""
     high, temperature = constants[1], constants[4]
@@ -179,19 +207,14 @@ def _send(
         return
     through = beyond * max(first - high, ZERO) * last / (first * temperature)
     theta = spread - through * total
-    ties, second = 0, ZERO
-    for c in range(out.shape[0]):
-        u = relative[c]
-        ties += u >= first
-        second = max(second, u if u < first else ZERO)
-    seconds = 0
-    for c in range(out.shape[0]):
-        seconds += relative[c] == second
-        out[c] -= through * relative[c]
-    to_first = HALF * first * theta if ties < 2 else theta / np.float32(ties)
-    to_second = HALF * (TWO - first) * theta / np.float32(max(seconds, 1))
-    to_second = to_second if ties < 2 else ZERO
+    ties = _number_from(relative, first)
+    # With ties for the first place it is the first once more, and nothing goes to a second.
+    _, second = _largest_two(relative, lanes)
+    seconds = _number_from(relative, second) - ties
+    to_first = HALF * first * theta if ties < TWO else theta / ties
+    to_second = HALF * (TWO - first) * theta / max(seconds, ONE)
+    to_second = to_second if ties < TWO else ZERO
     for c in range(out.shape[0]):
         u = relative[c]
         sent = to_second if u == second else ZERO
-        out[c] -= to_first if u >= first else sent
+        out[c] -= through * u + (to_first if u >= first else sent)
