@@ -172,7 +172,9 @@ def _fitted(model: Any, name: str, data: Fitting) -> Any:
     if name != "networks":
         return PARTS[name].fitted(data)
     options = {**NETWORK, **(model.network_options or {})}
-    return Networks.fitted(data, model.metric_, {**options, "aligned": bool(model.aligned)})
+    # The ensemble decides, not its networks.
+    own = {"aligned": bool(model.aligned), "tune_decision": False}
+    return Networks.fitted(data, model.metric_, {**options, **own})
 
 
 def _keep_held_out(model: Any, data: Fitting) -> None:
