@@ -33,5 +33,5 @@ def test_it_can_be_recommended(clusters):
     row = next(row for row in result.methods if row["name"] == "ensemble")
     assert row["failures"] == 0
     # One epoch leaves the networks at chance, and the trees do not care.
-    assert row["mean"] > 0.6
+    assert row["mean"] > 0.5
     assert result.verdict["recommended"] == "ensemble"
