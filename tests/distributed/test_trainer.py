@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from eastward.training import Callback
+from eastward.training.launch import in_processes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
 from small_models import clusters, quick, weights_of
@@ -47,14 +50,38 @@ def test_two_processes_train_the_model_of_one():
     assert first[0]["valid_loss"] == pytest.approx(first[1]["valid_loss"], abs=1e-6)
 
 
-def test_a_stream_in_two_processes_with_exact_steps(tmp_path):
+def shuffled_loader(X, y):
+    rows = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(y))
+    return DataLoader(rows, batch_size=31, shuffle=True)
+
+
+def fitted_in_a_job(path: Path) -> dict:
+    """Inside a job the classifier uses its processes: a stream with exact steps, and a loader."""
+    X, y = clusters(counts=(300, 150, 51))
+    settings = {"n_folds": 1, "devices": 2, "strategy": "ddp"}
+    exact = {"accumulate": "exact", "effective_batch": 128, "batch_size": 32}
+    stream = model(**settings, **exact).fit(path, "label")
+    loaded = model(**settings).fit(shuffled_loader(X, y), validation_data=(X[:99], y[:99]))
+    return {
+        "stream": (stream.history_, stream.report_["stages"][-1]["tuned"]),
+        "loader": (loaded.history_, weights_of(loaded)),
+    }
+
+
+def test_streams_and_loaders_are_dealt_out_to_the_processes_of_a_job(tmp_path):
     X, y = clusters(counts=(300, 150, 51))
     columns = {f"f{k}": X[:, k] for k in range(X.shape[1])}
-    pq.write_table(pa.table({**columns, "label": y}), tmp_path / "t.parquet", row_group_size=64)
-    settings = {"n_folds": 1, "accumulate": "exact", "effective_batch": 128, "batch_size": 32}
-    fitted = model(devices=2, **settings).fit(tmp_path / "t.parquet", "label")
-    assert fitted.history_[-1]["stage"] == "aligned"
-    assert fitted.report_["stages"][-1]["tuned"] > 0.6
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({**columns, "label": y}), path, row_group_size=64)
+    found = in_processes(2, partial(fitted_in_a_job, path))
+    history, tuned = found["stream"]
+    assert history[-1]["stage"] == "aligned"
+    assert tuned > 0.6
+    # a loader's batches are shared out, so that the losses are of the size that one process has
+    alone = model(n_folds=1).fit(shuffled_loader(X, y), validation_data=(X[:99], y[:99]))
+    history, weights = found["loader"]
+    assert history[0]["train_loss"] == pytest.approx(alone.history_[0]["train_loss"], rel=0.1)
+    assert weights.keys() == weights_of(alone).keys()
 
 
 def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path, monkeypatch):
