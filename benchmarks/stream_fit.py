@@ -63,22 +63,28 @@ CHILD = textwrap.dedent(
 
 
 def generate(folder: Path, rows: int) -> int:
-    """Write the table; returns its bytes on disk."""
+    """Write the table; returns its bytes on disk. Files differ in the order and the signs of the same numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"f{k:02d}" for k in range(COLUMNS)]
+    numbers = np.random.default_rng(0).standard_normal(min(rows, FILE_ROWS), dtype=np.float32)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
-        path = folder / f"part-{number:03d}.parquet"
-        if path.exists():
-            continue
-        random = np.random.default_rng(number)
         size = min(FILE_ROWS, rows - start)
-        columns = [random.standard_normal(size, dtype=np.float32) for _ in names]
-        noise = random.standard_normal(size, dtype=np.float32)
+        random = np.random.default_rng(number)
+        columns = [random.choice([-1, 1]) * _moved(numbers, random)[:size] for _ in names]
+        noise = _moved(numbers, random)[:size]
         label = (columns[0] + columns[1] + noise > 3.5).astype(np.int8)
-        table = pa.table([*map(pa.array, columns), pa.array(label)], names=[*names, "label"])
-        pq.write_table(table, path.with_suffix(".part"), row_group_size=GROUP_ROWS)
-        path.with_suffix(".part").rename(path)
+        arrays = [pa.array(column.astype(np.float32)) for column in columns]
+        table = pa.table([*arrays, pa.array(label)], names=[*names, "label"])
+        path = folder / f"part-{number:03d}.parquet"
+        # Random digits cannot be compressed; trying takes most of the time.
+        pq.write_table(
+            table, path, row_group_size=GROUP_ROWS, compression="none", use_dictionary=False
+        )
     return sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def _moved(numbers: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    return np.roll(numbers, int(random.integers(len(numbers))))
 
 
 def measure(how: str, source: Path, widths: tuple[int, ...]) -> dict[str, Any]:
