@@ -110,7 +110,8 @@ class GroupAffinityNetwork(nn.Module):
     -----
     Edges are updated from their two ends, people from the mean of their edges, and a pair is judged from both of its
     directed edges in a way that does not depend on their order. The papers name message passing (Battaglia et al.)
-    and refer for its sizes to Thompson et al., who are not among our sources: width and rounds are our choice.
+    and refer for its sizes to Thompson et al., who are not among our sources: width, rounds and the normalisation of
+    each layer's output are our choice.
 
     References
     ----------
@@ -174,4 +175,6 @@ def _shared(nodes: Tensor, pairs: Tensor) -> Tensor:
 
 
 def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inputs, outputs), nn.ReLU(), nn.Linear(outputs, outputs))
+    # Normalised: without it F1 as the loss finds «everybody belongs together» on CocktailParty, and stays there.
+    layers = [nn.Linear(inputs, outputs), nn.ReLU(), nn.Linear(outputs, outputs)]
+    return nn.Sequential(*layers, nn.LayerNorm(outputs))
