@@ -99,6 +99,15 @@ def xgboost_objective(
     Name XGBoost's own objective, too, and start in the middle: ``params = {"objective": "binary:logistic" or
     "multi:softprob", "base_score": 0.5}``. It is not used for training then, but ``predict`` gives probabilities, and
     ``predict(..., output_margin=True)`` what they are made of. A ``base_margin`` starts from another model.
+
+    Examples
+    --------
+    >>> import xgboost
+    >>> X, y = np.arange(60.0).reshape(-1, 1), np.arange(60) > 44
+    >>> params = {"objective": "binary:logistic", "base_score": 0.5}
+    >>> booster = xgboost.train(params, xgboost.DMatrix(X, y), 20, obj=xgboost_objective("f1"))
+    >>> true_score(booster.predict(xgboost.DMatrix(X)), y, "f1", probabilities=True)
+    1.0
     """
     return _native_objective("xgboost_objective", metric, temperature, options)
 
@@ -122,6 +131,12 @@ def sklearn_objective(
     -----
     With it ``predict_proba`` of both classifiers returns raw scores, and so does ``predict`` of some versions;
     :class:`EASTBoostingClassifier` restores them.
+
+    Examples
+    --------
+    >>> gradient, curvature = sklearn_objective("f1")(np.array([1, 0]), np.array([0.5, 0.1]))
+    >>> gradient.shape, curvature.shape
+    ((2,), (2,))
     """
     check = _checked_metric("sklearn_objective", metric, temperature)
 
@@ -154,6 +169,13 @@ def lightgbm_metric(
     -------
     callable
         ``(predictions, Dataset) -> (name, value, whether higher is better)``.
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> rows = lightgbm.Dataset(np.zeros((3, 1)), [1, 0, 0]).construct()
+    >>> lightgbm_metric("f1")(np.array([2.0, -1.0, 0.5]), rows)
+    ('f1', 0.6667, True)
     """
     chosen = as_metric(metric)
 
@@ -185,6 +207,13 @@ def xgboost_metric(
     callable
         ``(predictions, DMatrix) -> (name, value)``. To stop early by it, use
         ``xgboost.callback.EarlyStopping(rounds=..., maximize=True)``.
+
+    Examples
+    --------
+    >>> import xgboost
+    >>> rows = xgboost.DMatrix(np.zeros((3, 1)), [1, 0, 0])
+    >>> xgboost_metric("f1")(np.array([2.0, -1.0, 0.5]), rows)
+    ('f1', 0.6667)
     """
     evaluate = lightgbm_metric(metric, probabilities=probabilities)
     return lambda predictions, data: evaluate(predictions, data)[:2]
@@ -204,6 +233,11 @@ def sklearn_metric(
     -------
     callable
         ``(y_true, y_pred, sample_weight) -> (name, value, whether higher is better)``.
+
+    Examples
+    --------
+    >>> sklearn_metric("f1")(np.array([1, 0, 0]), np.array([2.0, -1.0, 0.5]))
+    ('f1', 0.6667, True)
     """
     chosen = as_metric(metric)
 
@@ -233,6 +267,11 @@ def sklearn_loss(
     -------
     callable
         ``(y_true, y_pred, sample_weight=None) -> value`` to be minimised; the value itself for a cost.
+
+    Examples
+    --------
+    >>> sklearn_loss("f1")(np.array([1, 0, 0]), np.array([2.0, -1.0, 0.5]))
+    0.3333
     """
     evaluate = sklearn_metric(metric, probabilities=probabilities)
 
