@@ -35,53 +35,49 @@ NO_WEIGHTS = np.empty(0, np.float32)
 
 def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     """See :class:`~eastward.kernels.problems.Backend`."""
-    logits, labels, weights = _arrays(samples)
-    members, rows, size = logits.shape
+    members, rows, size = samples.logits.shape
+    given = _arrays(problem, samples)
     shape = _shape(problem, size)
     result = np.zeros((members, *shape))
     kernel, constants, flags = _sums_kernel(problem, size)
-    for member in range(members):
-        given = [part[member] for part in (logits, labels, weights)]
-        if problem.binary:
-            given = [part.reshape(-1) for part in given]
+    for member, arrays in enumerate(given):
 
-        def work(begin: int, end: int, into: np.ndarray, given: Any = given) -> Any:
-            return kernel(*given, *constants, begin, end, into, *flags)
+        def work(begin: int, end: int, into: np.ndarray, arrays: Any = arrays) -> Any:
+            return kernel(*arrays, *constants, begin, end, into, *flags)
 
         if not _added_up(work, rows, rows * size, result[member]):
             raise NotFiniteError
-    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), None
+    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), given
 
 
-def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:  # noqa: ARG001 - nothing is kept
+def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
     """See :class:`~eastward.kernels.problems.Backend`."""
-    logits, labels, weights = _arrays(samples)
-    members, rows, size = logits.shape
-    result = np.empty_like(logits)
+    _, rows, size = samples.logits.shape
+    result = torch.empty_like(samples.logits)
+    written = result.numpy()
     steep = slopes.numpy().astype(np.float32)
-    kernel, constants, flags = _gradient_kernel(problem, size)
-    for member in range(members):
-        given = [part[member] for part in (logits, labels, weights)]
-        out, slope = result[member], steep[member]
-        if problem.kind == "dynamic":
-            slope = slope[0]
-        if problem.binary:
-            given, out = [part.reshape(-1) for part in given], out.reshape(-1)
+    kernel, constants, (before, after) = _gradient_kernel(problem, size)
+    for member, arrays in enumerate(saved):
+        out = written[member].reshape(-1) if problem.binary else written[member]
+        slope = steep[member, 0] if problem.kind == "dynamic" else steep[member]
 
         def work(
-            begin: int, end: int, given: Any = given, slope: Any = slope, out: Any = out
+            begin: int, end: int, arrays: Any = arrays, slope: Any = slope, out: Any = out
         ) -> Any:
-            before, after = flags
-            return kernel(*given, *constants, begin, end, slope, *before, out, *after)
+            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after)
 
         _everywhere(work, rows, rows * size)
-    return torch.from_numpy(result)
+    return result
 
 
-def _arrays(samples: Samples) -> tuple[np.ndarray, np.ndarray, Any]:
+def _arrays(problem: Problem, samples: Samples) -> list[tuple[np.ndarray, ...]]:
+    """Logits, labels and weights of each member; flat for binary columns."""
     logits, labels = samples.logits.numpy(), samples.labels.numpy()
     weights = [NO_WEIGHTS] * len(logits) if samples.weights is None else samples.weights.numpy()
-    return logits, labels, weights
+    members: list[tuple[np.ndarray, ...]] = list(zip(logits, labels, weights, strict=True))
+    if problem.binary:
+        return [tuple(part.reshape(-1) for part in member) for member in members]
+    return members
 
 
 def _shape(problem: Problem, size: int) -> tuple[int, ...]:
@@ -141,6 +137,8 @@ def _pieces(problem: Problem) -> np.ndarray:
 
 def _parts(rows: int, elements: int) -> list[tuple[int, int]]:
     """Rows for each thread; one part where there is too little to share."""
+    if elements < 2 * SHARE_OF_A_THREAD:
+        return [(0, rows)]
     number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
     edges = [rows * part // number for part in range(number + 1)]
     return list(pairwise(edges))

@@ -60,14 +60,21 @@ class Evaluation:
         self.single, self.dtype, self.check = single, dtype, check
         self.empty: Tensor | bool = False
         self.saved: Any = None
+        self.prepared: Samples | None = None
         self.slopes: Tensor | None = None
 
     def samples(self, logits: Tensor) -> Samples:
         """Logits in the form that kernels take."""
-        logits = logits.detach()
+        if self.prepared is not None:
+            return self.prepared
+        plain = logits.detach()
         if self.single:
-            logits = logits.unsqueeze(0)
-        return Samples(logits.float().contiguous(), self.labels, self.weights)
+            plain = plain.unsqueeze(0)
+        if plain.dtype == torch.float32 and plain.is_contiguous():
+            # No copy, so nothing is lost by keeping it for the backward pass.
+            self.prepared = Samples(plain, self.labels, self.weights)
+            return self.prepared
+        return Samples(plain.float().contiguous(), self.labels, self.weights)
 
     def losses(self, logits: Tensor) -> Tensor:
         """Losses of the logits."""
@@ -79,6 +86,8 @@ class Evaluation:
             losses, self.slopes, self.empty = losses_and_slopes(
                 sums, self.problem, self.scoring, compiled
             )
+        if self.single and losses.device.type == "cpu":
+            return torch.tensor(losses.item(), dtype=self.dtype)
         return (losses[0] if self.single else losses).to(self.dtype)
 
     def _sums(self, samples: Samples) -> tuple[Tensor, Any]:
@@ -103,7 +112,8 @@ class Evaluation:
                 slopes = self.scoring.reduce(slopes)
             samples = self.samples(logits)
             found = self.backend.gradient(self.problem, samples, self.saved, slopes)
-        return (found[0] if self.single else found).to(logits.dtype)
+        found = found[0] if self.single else found
+        return found if found.dtype == logits.dtype else found.to(logits.dtype)
 
     def _scaled_slopes(self, slopes: Tensor, by_losses: Tensor) -> Tensor:
         if self.single and by_losses.device.type == "cpu":

@@ -30,6 +30,7 @@ from eastward.steps import STEPS
 __all__ = ["Terms", "definition_of", "fused_losses", "gradient_of_losses", "loss_of_batch"]
 
 _PLAIN_TENSORS = (Tensor, nn.Parameter)
+_LINEAR = STEPS["linear"]
 
 
 class Terms(NamedTuple):
@@ -85,7 +86,7 @@ def loss_of_batch(
     anchor: Callable[[Tensor], Tensor] | None = None,
     check_inputs: bool,
 ) -> Tensor:
-    """The loss of one batch by the fastest way that applies, in float32 at least.
+    """The loss of one batch by the fastest way that applies, in the dtype of the result.
 
     ``prepare(check_inputs=...)`` gives the batch, flat; kernels look at the values themselves and ask it to do so
     when something seems wrong.
@@ -100,7 +101,8 @@ def loss_of_batch(
         return loss
     if check is not None:
         check()
-    return definition_of(batch, terms, temperature, reduce=reduce, anchor=anchor, warn=check_inputs)
+    loss = definition_of(batch, terms, temperature, reduce=reduce, anchor=anchor, warn=check_inputs)
+    return loss.to(result_dtype(batch.logits))
 
 
 def fused_losses(
@@ -254,7 +256,7 @@ class _Definition:
 
 
 def _applies(batch: Batch, terms: Terms, temperature: Tensor | float) -> bool:
-    if torch.compiler.is_compiling() or terms.step is not STEPS["linear"]:
+    if torch.compiler.is_compiling() or terms.step is not _LINEAR:
         return False
     if batch.logits.dtype == torch.float64 or batch.logits.is_meta:
         return False

@@ -44,7 +44,8 @@ def labels_and_weights(
         labels, weights = _masked(targets, labels, weights, problem, ignore_index, size)
     if prior is not None:
         weights = _corrected(batch, labels, weights, prior, problem, reduce)
-    return labels.contiguous(), None if weights is None else weights.contiguous()
+    labels = labels if labels.is_contiguous() else labels.contiguous()
+    return labels, None if weights is None else weights.contiguous()
 
 
 def _are_weights(weights: Tensor) -> bool:

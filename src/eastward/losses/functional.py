@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from eastward import _checks
-from eastward.losses._batches import prepare_batch, result_dtype
+from eastward.losses._batches import prepare_batch
 from eastward.losses._fused import Terms, loss_of_batch
 from eastward.losses._tables import prepare_metric
 from eastward.metrics import Metric
@@ -114,5 +114,4 @@ def metric_loss(
     given = partial(
         prepare_batch, "metric_loss", logits, targets, sample_weight, multilabel, ignore_index
     )
-    loss = loss_of_batch(given, terms, temperature, reduce=reduce, check_inputs=check_inputs)
-    return loss.to(result_dtype(logits))
+    return loss_of_batch(given, terms, temperature, reduce=reduce, check_inputs=check_inputs)

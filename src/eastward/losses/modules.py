@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
-from eastward.losses._batches import prepare_batch, result_dtype
+from eastward.losses._batches import prepare_batch
 from eastward.losses._fused import Terms, loss_of_batch
 from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
 from eastward.losses._temperature import as_temperature
@@ -119,7 +119,7 @@ class EASTLoss(nn.Module):
             self.multilabel,
             self.ignore_index,
         )
-        loss = loss_of_batch(
+        return loss_of_batch(
             given,
             self._terms(),
             self.temperature,
@@ -127,7 +127,6 @@ class EASTLoss(nn.Module):
             anchor=None if self.running is None else self._anchor,
             check_inputs=self.check_inputs,
         )
-        return loss.to(result_dtype(logits))
 
     def _terms(self) -> Terms:
         return Terms(
