@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from test_boosting_classifier import BACKENDS, frame, quick, table
+from small_boosters import BACKENDS, frame, quick, table
 
 import eastward as ew
 from eastward.boosting import EASTBoostingClassifier
