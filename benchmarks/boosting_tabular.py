@@ -232,7 +232,7 @@ def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
         )
     protocol = __doc__.split("Protocol. ")[1].replace("``", "`").strip()
     scale = (
-        f"Scale of this run: {options.splits} splits, at most {options.max_rows} rows of each set, offsets averaged "
+        f"Scale of this run: {options.splits} split(s), at most {options.max_rows} rows of each set, offsets averaged "
         f"over {options.bags} bootstraps."
     )
     text = "\n".join(["# Boosted trees by the metric", "", scale, "", *sections])
