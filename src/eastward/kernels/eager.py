@@ -33,6 +33,8 @@ __all__ = ["gradient", "sums"]
 NARROW = 48
 # Elements per chunk: intermediate results stay in the cache, yet few enough calls are made.
 CHUNK = 131_072
+# Up to so many elements what the forward pass found is kept; beyond, the backward pass computes it again.
+KEPT = 4_194_304
 # From here down the bends are measured from the threshold, where float32 is finer.
 COLD = 0.05
 # Below this the first piece has no width left.
@@ -80,28 +82,25 @@ def _dynamic_sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     width = size if problem.matrix else 3
     result = logits.new_zeros(members, width, size, dtype=_wide(logits))
     narrow = size <= NARROW and not problem.matrix
-    saved = None
+    saved: list[_Rows] = []
     for part in _parts(logits):
-        saved = _chunk(problem, _cut(samples, part), narrow)
-        result += _chunk_sums(saved, _cut(samples, part), narrow, problem.matrix)
-    # One chunk alone is kept; of many, each is computed again when its gradient is asked for.
-    return result.unsqueeze(1), saved if len(_parts(logits)) == 1 else None
+        rows = _chunk(problem, _cut(samples, part), narrow)
+        result += _chunk_sums(rows, _cut(samples, part), narrow, problem.matrix)
+        if logits.numel() <= KEPT:
+            saved.append(rows)
+    return result.unsqueeze(1), saved
 
 
 def _dynamic_gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
     logits = samples.logits
     narrow = logits.shape[2] <= NARROW and not problem.matrix
-    parts = _parts(logits)
     slopes = slopes[:, 0].to(logits.dtype)
-    result = torch.empty_like(logits) if len(parts) > 1 else None
-    for part in parts:
-        rows = saved if saved is not None else _chunk(problem, _cut(samples, part), narrow)
+    result = torch.empty_like(logits)
+    for index, part in enumerate(_parts(logits)):
+        rows = saved[index] if saved else _chunk(problem, _cut(samples, part), narrow)
         found = _chunk_gradient(problem, rows, samples.labels[:, part], slopes, narrow)
-        found = found.transpose(1, 2) if narrow else found
-        if result is None:
-            return found.contiguous()
-        result[:, part] = found
-    return logits if result is None else result
+        result[:, part] = found.transpose(1, 2) if narrow else found
+    return result
 
 
 def _wide(logits: Tensor) -> torch.dtype:
