@@ -4,12 +4,14 @@
 
 Time. Every variant runs once per round, in random order, inside one process; the table shows the median over rounds of
 the ratio to cross-entropy in the same round, at default options (inputs are checked). With one thread it is the
-processor time of that thread, which other programs disturb least; with more, time on the clock. The process starts itself anew
-with ``MALLOC_MMAP_THRESHOLD_`` and ``MALLOC_TRIM_THRESHOLD_`` raised, so that nobody pays for fresh pages: with
-a cold allocator cross-entropy, which makes three arrays of the logits' size, is two to three times slower and every
-ratio flatters us. A few rounds that are not counted warm everything. Memory. The high-water mark of a fresh
-process over forward and backward, gradient included, in units of the logits. Peers from an own folder:
-``PYTHONPATH=folder``; those that are absent are left out, and the result says so.
+processor time of that thread, which other programs disturb least; with more, time on the clock. The process starts
+itself anew with ``MALLOC_MMAP_THRESHOLD_`` and ``MALLOC_TRIM_THRESHOLD_`` raised, so that nobody pays for fresh pages:
+with a cold allocator cross-entropy, which makes three arrays of the logits' size, is two to three times slower and
+every ratio flatters us. A few rounds that are not counted warm everything.
+
+Memory. The high-water mark of a fresh process over forward and backward, gradient included, in units of the logits.
+
+Peers from an own folder: ``PYTHONPATH=folder``; those that are absent are left out, and the result says so.
 """
 
 from __future__ import annotations

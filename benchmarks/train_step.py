@@ -4,7 +4,8 @@
 
 The 512-256-128 network on 30 features with AdamW, one thread. Steps of all variants alternate in random order in one
 process, each on a network of its own; the table shows the median over rounds of the ratio to cross-entropy in the
-same round, in processor time of the one thread. "Cross-entropy again" is a second network trained in the same way: whatever it differs by is noise.
+same round, in processor time of the one thread. "Cross-entropy again" is a second network trained in the same way:
+whatever it differs by is noise.
 """
 
 from __future__ import annotations
