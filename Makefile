@@ -52,9 +52,7 @@ docs: $(INSTALLED) ## build the documentation into docs/_build/html; a warning i
 bench: $(INSTALLED) ## measure the cost of the losses against cross-entropy
 	$(BIN)/python benchmarks/loss_cost.py
 
-# skorch is there to be compared with, and for nothing else.
 bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and MLPClassifier
-	@$(PIP_INSTALL) --group bench
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_speed.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_memory.py
 

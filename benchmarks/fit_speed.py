@@ -43,7 +43,7 @@ try:
     from skorch import NeuralNetClassifier
     from skorch.dataset import ValidSplit
 except ImportError as error:
-    raise SystemExit("skorch is missing: `make bench-fit` installs it") from error
+    raise SystemExit("skorch is missing: `make` installs it with the developer tools") from error
 
 RESULTS = Path(__file__).parents[1] / "results" / "fit_speed"
 COMMAND = "make bench-fit"
