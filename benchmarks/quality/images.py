@@ -174,7 +174,7 @@ def table(cells: list[dict[str, Any]]) -> str:
         for method in chosen[0]["scores"]:
             scores = np.array([c["scores"][method] for c in chosen])
             gain = ours - scores
-            versus = "| | |"
+            versus = " | | "
             if method != OURS and len(gain) > 1:
                 p_value = stats.ttest_1samp(gain, 0).pvalue
                 versus = (

@@ -28,8 +28,8 @@ from eastward.ensemble_estimator.fitting import log_mean
 from eastward.metrics import Metric
 
 NETWORKS_JUDGED = 3
-ENSEMBLE_PARTS = tuple(PARTS.values())
-LABEL_SHARE = EASTEnsembleClassifier().label_share
+DEFAULT = EASTEnsembleClassifier()
+ALL_PARTS = tuple(PARTS.values())
 Components = Mapping[str, Component]
 Predictions = list[Array]
 
@@ -93,11 +93,11 @@ def metric_named(kind: str, codes: Array, num_classes: int) -> Metric:
     return metrics.get(kind)
 
 
-def blend_of(found: Components, test: bool) -> Array:
+def blend_of(found: Components, parts: Sequence[str], *, test: bool) -> Array:
     """The ensemble's mean, of held-out or of test rows."""
     tables = {
-        part: found[name].test_mean if test else found[name].held_out
-        for part, name in PARTS.items()
+        part: found[PARTS[part]].test_mean if test else found[PARTS[part]].held_out
+        for part in parts
     }
     return log_mean(tables)
 
@@ -123,15 +123,21 @@ def alone_tuned(found: Components, problem: Problem, *, name: str) -> Prediction
     ]
 
 
-def blended(found: Components, problem: Problem, *, label_share: float) -> Predictions:
-    """The ensemble's mean, with a decision of the given share of labels."""
-    offsets = problem.offsets(blend_of(found, test=False), label_share=label_share)
-    return [(blend_of(found, test=True) + offsets).argmax(1)]
+def blended(
+    found: Components,
+    problem: Problem,
+    *,
+    parts: Sequence[str] = DEFAULT.parts,
+    label_share: float = DEFAULT.label_share,
+) -> Predictions:
+    """The mean of the parts, with a decision of the given share of labels."""
+    offsets = problem.offsets(blend_of(found, parts, test=False), label_share=label_share)
+    return [(blend_of(found, parts, test=True) + offsets).argmax(1)]
 
 
 def smoothed(found: Components, problem: Problem, *, name: str) -> Predictions:
     """One component with the ensemble's way of deciding."""
-    offsets = problem.offsets(found[name].held_out, label_share=LABEL_SHARE)
+    offsets = problem.offsets(found[name].held_out, label_share=DEFAULT.label_share)
     return [(found[name].test_mean + offsets).argmax(1)]
 
 
@@ -198,7 +204,7 @@ TREES = ("rf", "et", "lgb")
 # From the most important level down.
 LEVELS: dict[str, list[Method]] = {
     "key": [
-        Method("EASTEnsembleClassifier", ENSEMBLE_PARTS, partial(blended, label_share=LABEL_SHARE)),
+        Method("EASTEnsembleClassifier", ALL_PARTS, blended),
         *_network("ce", "cross-entropy"),
         *_both("rf", "random forest"),
         *_both("et", "extra trees"),
@@ -208,7 +214,8 @@ LEVELS: dict[str, list[Method]] = {
         # What the ensemble is made of, one step at a time.
         Method("cross-entropy x5 + smoothed", ("ce",), partial(smoothed, name="ce")),
         Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
-        Method("ensemble + tuned by labels", ENSEMBLE_PARTS, partial(blended, label_share=1.0)),
+        Method("ensemble + tuned by labels", ALL_PARTS, partial(blended, label_share=1.0)),
+        Method("ensemble with extra trees", ALL_PARTS, partial(blended, parts=tuple(PARTS))),
     ],
     "paper": [_target("paper", "EAST paper")],
     "default": [_target("east_classifier", "EASTClassifier")],

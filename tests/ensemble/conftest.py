@@ -35,7 +35,9 @@ def quick():
 
     def make(metric="f1_macro", **changes):
         network = {"hidden": (16,), "max_epochs": 6, "learning_rate": 1e-2}
+        parts = ("networks", "lightgbm", "extra_trees", "random_forest")
         settings = {"n_folds": 3, "n_bags": 3, "network_options": network, "random_state": 0}
+        settings["parts"] = parts
         return EASTEnsembleClassifier(metric, **{**settings, **changes})
 
     return make

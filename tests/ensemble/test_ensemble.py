@@ -21,7 +21,7 @@ def fitted(quick, clusters):
 
 
 def test_it_is_public():
-    assert ew.EASTEnsembleClassifier().parts == ALL
+    assert set(ew.EASTEnsembleClassifier().parts) < set(ALL)
 
 
 def test_probabilities_sum_to_one_and_their_arg_max_is_the_prediction(fitted, clusters):

@@ -40,8 +40,8 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor. Metrics of
         one class ("f1", "precision", ...) mean ``classes_[1]``.
-    parts : sequence of str, default=("networks", "lightgbm", "extra_trees", "random_forest")
-        Who votes. Networks have half of the votes, the kinds of trees share the other half.
+    parts : sequence of str, default=("networks", "lightgbm", "random_forest")
+        Who votes; there are also "extra_trees". Networks have half of the votes, the kinds of trees share the rest.
     n_folds : int, default=5
         Folds of networks and of LightGBM; forests hold out what a tree did not draw.
     aligned : bool, default=False
@@ -98,7 +98,7 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self,
         metric: Any = "f1_macro",
         *,
-        parts: Sequence[str] = ("networks", "lightgbm", "extra_trees", "random_forest"),
+        parts: Sequence[str] = ("networks", "lightgbm", "random_forest"),
         n_folds: int = 5,
         aligned: bool = False,
         tune_decision: bool = True,
