@@ -180,7 +180,7 @@ def test_the_price_of_a_label_falls_with_beta():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 11])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0, 1e3, 1e6])
 def test_the_projection_is_marginals_and_the_nearest(size, scale, rng):
     counts = np.arange(1, size + 1)
     for _ in range(10):
@@ -188,10 +188,10 @@ def test_the_projection_is_marginals_and_the_nearest(size, scale, rng):
         nearest = project_on_marginals(matrix)
         assert (nearest >= 0).all()
         assert (nearest <= nearest.sum(0) / counts + 1e-9).all()
-        assert (nearest.sum(0) / counts).sum() <= 1 + 1e-9
+        assert (nearest.sum(0) / counts).sum() <= 1 + 1e-9 * max(1, scale)
         # nearest in a convex set: no vertex lies further along the way to the matrix
         way = matrix - nearest
-        assert best_answer(way) <= (way * nearest).sum() + 1e-8
+        assert best_answer(way) <= (way * nearest).sum() + 1e-8 * max(1, scale)
 
 
 def test_marginals_are_their_own_projection(rng):
@@ -219,6 +219,14 @@ def test_the_published_solver_comes_close_and_closer(size, beta):
     assert exact.value - 1e-9 <= published.value < exact.value + 0.1
     assert exact.value - 1e-9 <= longer.value < exact.value + 2e-3
     np.testing.assert_allclose(longer.marginals, exact.marginals, atol=0.02)
+
+
+@pytest.mark.parametrize("solver", [solve_game, solve_game_by_admm])
+def test_huge_scores_leave_the_adversary_no_choice(solver):
+    scores = 1e6 * np.array([0.3, -0.2, 0.7, -1.0, 0.1])
+    solved = solver(scores, 1.0)
+    np.testing.assert_allclose(solved.marginals, scores > 0, atol=1e-6)
+    assert solved.value == pytest.approx(-1.1e6, rel=1e-5)
 
 
 def test_the_loss_may_use_the_published_solver():

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["best_answer", "project_on_marginals", "solve_game_by_admm"]
 
 PUBLISHED_ITERATIONS = 100
-_MOST_STEPS = 60
-_PRECISION = 1e-12  # of the total mass
-_TOLERANCE = 1e-9  # of an inequality between entries
+_MOST_STEPS = 300
+_PRECISION = 1e-12  # of the total mass, relative to the largest entry
+_TOLERANCE = 1e-9  # of an inequality between entries, relative to the largest
 
 
 def solve_game_by_admm(
@@ -145,6 +145,7 @@ def project_on_marginals(matrix: Array) -> Array:
     if mass <= 1:
         return projected
     low, high, above = 0.0, 1.0, mass - 1
+    precision = _PRECISION * max(1.0, float(np.abs(matrix).max()))
     for _ in range(_MOST_STEPS):
         projected, mass = _with_price(matrix, high / counts)
         if mass <= 1:
@@ -156,7 +157,7 @@ def project_on_marginals(matrix: Array) -> Array:
     for _ in range(_MOST_STEPS):
         middle = low + (high - low) * above / (above - below)
         projected, mass = _with_price(matrix, middle / counts)
-        if abs(mass - 1) < _PRECISION:
+        if abs(mass - 1) < precision:
             break
         if mass > 1:
             low, above, below = middle, mass - 1, below / 2 if side > 0 else below
@@ -199,7 +200,8 @@ def _lift_and_cap(columns: Array) -> tuple[Array, Array]:
             -cap,
         ]
     )
-    return _consistent(np.where(possible, gap, np.inf), lift, cap)
+    scale = max(1.0, float(np.abs(columns).max()))  # of rounding errors
+    return _consistent(np.where(possible, gap, np.inf) / scale, lift, cap)
 
 
 def _consistent(gap: Array, lift: Array, cap: Array) -> tuple[Array, Array]:
