@@ -1,12 +1,13 @@
 """What the exact loss adds to a step of DistributedDataParallel: bytes on the wire, and time.
 
-    python benchmarks/ddp.py [--repetitions 30] [--no-write]
+    python benchmarks/ddp.py [--repetitions 30] [--classes 2 10 100] [--no-write]
 
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
 averaging of gradients, AdamW); the time of the sum of tables over processes with its backward pass, for the counts
 (4 x d) that F1 and its relatives need and the matrix (d x d) that kappa and costs need; and the time of gathering
 all logits instead, with its backward pass. The two processes meet before each measurement; medians of the slower one.
+Rows of results that are there already are kept, so that numbers of classes can be measured one at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from eastward.distributed import process_sum
-from eastward.training import plain_mlp
 
 RESULTS = Path(__file__).parents[1] / "results" / "ddp"
 COMMAND = "python benchmarks/ddp.py"
@@ -53,9 +54,15 @@ def median_time(action: Callable[[], None], repetitions: int) -> float:
     return statistics.median(times)
 
 
+def network(classes: int) -> nn.Module:
+    widths = (FEATURES, 512, 256, 128)
+    hidden = [(nn.Linear(a, b), nn.ReLU(), nn.Dropout(0.25)) for a, b in pairwise(widths)]
+    return nn.Sequential(*(layer for part in hidden for layer in part), nn.Linear(128, classes))
+
+
 def plain_step(classes: int) -> Callable[[], None]:
     torch.manual_seed(0)
-    model = DistributedDataParallel(plain_mlp([FEATURES, 512, 256, 128, classes]))
+    model = DistributedDataParallel(network(classes))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     inputs, targets = torch.randn(BATCH, FEATURES), torch.randint(classes, (BATCH,))
 
@@ -104,18 +111,18 @@ def gathered(classes: int) -> Callable[[], None]:
     return action
 
 
-def worker(rank: int, port: int, repetitions: int, path: str) -> None:
+def worker(rank: int, port: int, repetitions: int, path: str, chosen: list[int]) -> None:
     torch.set_num_threads(1)
     address = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=WORLD)
-    rows = [row_of(classes, repetitions) for classes in CLASSES]
+    rows = [row_of(classes, repetitions) for classes in chosen]
     if rank == 0:
         Path(path).write_text(json.dumps(rows))
     dist.destroy_process_group()
 
 
 def row_of(classes: int, repetitions: int) -> dict[str, Any]:
-    parameters = sum(p.numel() for p in plain_mlp([FEATURES, 512, 256, 128, classes]).parameters())
+    parameters = sum(p.numel() for p in network(classes).parameters())
     row: dict[str, Any] = {
         "classes": classes,
         "step": median_time(plain_step(classes), repetitions),
@@ -153,9 +160,13 @@ def shown(row: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def write(rows: list[dict[str, Any]], repetitions: int) -> None:
+def write(new: list[dict[str, Any]], repetitions: int) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps(rows, indent=1))
+    path = RESULTS / "results.json"
+    kept = {row["classes"]: row for row in (json.loads(path.read_text()) if path.exists() else [])}
+    kept.update({row["classes"]: row for row in new})
+    rows = [kept[classes] for classes in sorted(kept)]
+    path.write_text(json.dumps(rows, indent=1))
     head = ["classes", "plain step", "counts added", "matrix added", "all logits added"]
     head += ["bytes: counts / matrix / logits", "logits / counts"]
     lines = [
@@ -174,6 +185,7 @@ def write(rows: list[dict[str, Any]], repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--classes", type=int, nargs="+", default=list(CLASSES))
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
     with socket.socket() as probe:
@@ -181,7 +193,7 @@ def main() -> None:
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
-        arguments = (port, given.repetitions, str(path))
+        arguments = (port, given.repetitions, str(path), given.classes)
         torch.multiprocessing.spawn(worker, args=arguments, nprocs=WORLD)
         rows = json.loads(path.read_text())
     print("\n".join(map(shown, rows)))

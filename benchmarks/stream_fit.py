@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,9 @@ def generate(folder: Path, rows: int) -> int:
     names = [f"f{k:02d}" for k in range(COLUMNS)]
     numbers = np.random.default_rng(0).standard_normal(min(rows, FILE_ROWS), dtype=np.float32)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
+        path = folder / f"part-{number:03d}.parquet"
+        if path.exists():
+            continue
         size = min(FILE_ROWS, rows - start)
         random = np.random.default_rng(number)
         columns = [random.choice([-1, 1]) * _moved(numbers, random)[:size] for _ in names]
@@ -75,11 +79,12 @@ def generate(folder: Path, rows: int) -> int:
         label = (columns[0] + columns[1] + noise > 3.5).astype(np.int8)
         arrays = [pa.array(column.astype(np.float32)) for column in columns]
         table = pa.table([*arrays, pa.array(label)], names=[*names, "label"])
-        path = folder / f"part-{number:03d}.parquet"
+        unfinished = path.with_suffix(".part")
         # Random digits cannot be compressed; trying takes most of the time.
         pq.write_table(
-            table, path, row_group_size=GROUP_ROWS, compression="none", use_dictionary=False
+            table, unfinished, row_group_size=GROUP_ROWS, compression="none", use_dictionary=False
         )
+        unfinished.rename(path)
     return sum(path.stat().st_size for path in folder.glob("*.parquet"))
 
 
@@ -93,50 +98,62 @@ def measure(how: str, source: Path, widths: tuple[int, ...]) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def speeds(folder: Path, repetitions: int) -> list[dict[str, Any]]:
-    rows = []
+def speeds(folder: Path, network: str, repetitions: int) -> dict[str, Any]:
     source = folder / "timed"
     generate(source, TIMED_ROWS)
-    for name, widths in NETWORKS.items():
-        best = {"streamed": float("inf"), "in memory": float("inf")}
-        for _ in range(repetitions):
-            for how, shortest in best.items():
-                best[how] = min(shortest, measure(how, source, widths)["seconds"])
-        speed = {how: TIMED_ROWS * (1 - HELD_OUT) / seconds for how, seconds in best.items()}
-        rows.append({"network": name, **speed, "ratio": speed["streamed"] / speed["in memory"]})
-    return rows
+    best = {"streamed": float("inf"), "in memory": float("inf")}
+    for _ in range(repetitions):
+        for how, shortest in best.items():
+            best[how] = min(shortest, measure(how, source, NETWORKS[network])["seconds"])
+    speed = {how: TIMED_ROWS * (1 - HELD_OUT) / seconds for how, seconds in best.items()}
+    return {**speed, "ratio": speed["streamed"] / speed["in memory"]}
 
 
-def write(found: dict[str, Any]) -> None:
+def whole_table(folder: Path, rows: int) -> dict[str, Any]:
+    size = generate(folder / "whole", rows)
+    found = measure("streamed", folder / "whole", (64,))
+    assert found["counted"] == rows
+    return {"rows": rows, "bytes": size, **found}
+
+
+def write(new: dict[str, Any]) -> None:
+    """Add to what was measured before, and write the table of it."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "results.json").write_text(json.dumps(found, indent=1))
+    path = RESULTS / "results.json"
+    found = {**(json.loads(path.read_text()) if path.exists() else {}), **new}
+    path.write_text(json.dumps(found, indent=1))
     lines = [
         "# Streaming a table that is larger than memory",
         "",
         f"Made by `{COMMAND}`; how it is measured stands at the top of that file.",
         "",
-        f"Table: {found['rows']:,} rows, {COLUMNS} columns, {found['bytes'] / 1e9:.2f} GB of Parquet.",
-        f"One epoch over all of it: {found['seconds']:.0f} s.",
-        f"Largest resident memory: {found['peak'] / 1e9:.2f} GB (bar: {MEMORY_BAR / 1e9} GB).",
-        "",
+    ]
+    whole = found.get("whole")
+    if whole:
+        lines += [
+            f"Table: {whole['rows']:,} rows, {COLUMNS} columns, {whole['bytes'] / 1e9:.2f} GB of Parquet.",
+            f"One epoch over all of it: {whole['seconds']:.0f} s.",
+            f"Largest resident memory: {whole['peak'] / 1e9:.2f} GB (bar: {MEMORY_BAR / 1e9} GB).",
+            "",
+        ]
+    lines += [
         "| network | streamed, rows/s | in memory, rows/s | ratio (bar: 0.70) |",
         "|---|---|---|---|",
     ]
-    lines += [
-        f"| {row['network']} | {row['streamed']:,.0f} | {row['in memory']:,.0f} | {row['ratio']:.2f} |"
-        for row in found["speeds"]
-    ]
+    for name in NETWORKS:
+        if name in found:
+            row = found[name]
+            speed = f"{row['streamed']:,.0f} | {row['in memory']:,.0f} | {row['ratio']:.2f}"
+            lines.append(f"| {name} | {speed} |")
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
 
 
-def run(folder: Path, rows: int, repetitions: int) -> dict[str, Any]:
-    size = generate(folder / "whole", rows)
-    whole = measure("streamed", folder / "whole", (64,))
-    compared = speeds(folder, repetitions)
-    assert whole["counted"] == rows
-    found = {"rows": rows, "bytes": size, **whole, "speeds": compared}
-    print(json.dumps(found, indent=1))
-    return found
+def run(folder: Path, rows: int, repetitions: int, parts: list[str]) -> Iterator[dict[str, Any]]:
+    """One part after the other: each is kept as soon as it is measured."""
+    for part in parts:
+        found = whole_table(folder, rows) if part == "whole" else speeds(folder, part, repetitions)
+        print(part, json.dumps(found))
+        yield {part: found}
 
 
 def main() -> None:
@@ -144,15 +161,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--parts", nargs="+", default=["whole", *NETWORKS])
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
-    if given.folder is not None:
-        found = run(given.folder, given.rows, given.repetitions)
-    else:
-        with tempfile.TemporaryDirectory() as name:
-            found = run(Path(name), given.rows, given.repetitions)
-    if not given.no_write:
-        write(found)
+    with tempfile.TemporaryDirectory() as name:
+        folder = given.folder or Path(name)
+        for found in run(folder, given.rows, given.repetitions, given.parts):
+            if not given.no_write:
+                write(found)
 
 
 if __name__ == "__main__":
