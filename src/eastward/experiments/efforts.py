@@ -136,7 +136,7 @@ _CPU_BY_DATA: Mapping[str, dict[str, Any]] = MappingProxyType(
 _CPU_GRID: Mapping[str, dict[str, tuple[Any, ...]]] = MappingProxyType(
     {
         "adult": {"batch_size": (1024,), "learning_rate": (0.01,)},
-        "credit_card": {"batch_size": (4096, 1024), "learning_rate": (0.01,)},
+        "credit_card": {"batch_size": (4096,), "learning_rate": (0.01,)},
         "cocktail_party": {"batch_size": (512,)},
         "cocktail_frames": {"batch_size": (32,)},  # frames, of fifteen pairs each
         "digits_long_tail": {"batch_size": (128,)},

@@ -78,11 +78,9 @@ def _panel(panel: dict[str, Any]) -> list[str]:
 
 def _row(row: dict[str, Any]) -> str:
     cells = [_cell(entry) for entry in row["scores"].values()]
-    size = [
-        row["trials"],
-        *(("–" if row[k] is None else f"{row[k]:g}") for k in ("epochs", "seconds")),
-    ]
-    return f"| {row['label']} | " + " | ".join([*cells, *map(str, size)]) + " |"
+    trials = f"{row['trials']}" + ("" if row["complete"] else ", incomplete")
+    size = [trials, *(("–" if row[k] is None else f"{row[k]:g}") for k in ("epochs", "seconds"))]
+    return f"| {row['label']} | " + " | ".join([*cells, *size]) + " |"
 
 
 def _cell(entry: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def summarise(experiment: Experiment, run: Run, *, command: str) -> dict[str, An
 
 def _panel(experiment: Experiment, panel: Panel, run: Run, book: CellBook) -> dict[str, Any]:
     rows = [_row(experiment.name, panel, method, run, book) for method in panel.methods]
-    figures = {row["method"]: row["scores"] for row in rows}
+    figures = {row["method"]: row["scores"] for row in rows if row["complete"]}
     return {
         "title": panel.title,
         "data": panel.data,
@@ -86,16 +86,18 @@ def _row(name: str, panel: Panel, method: str, run: Run, book: CellBook) -> dict
     found = [book.find(run.cell(panel, method, point, trial)) for trial in range(effort.trials)]
     done = [result for result in found if result is not None]
     searched = [book.find(run.cell(panel, method, p, 0)) for p in grid_points(effort) if p != point]
+    complete = len(done) == effort.trials and None not in searched
     # A test is compared with nothing.
     published = {} if run.scale == "smoke" else panel.published.get(method, {})
-    scores = {
-        score: _score(name, panel, method, score, done, published.get(score))
-        for score in panel.scores
-    }
+    scores = {score: _score(score, done, published.get(score), complete) for score in panel.scores}
+    for score, entry in scores.items():
+        if entry["verdict"] == "worse":
+            entry["explanation"] = explanation(name, panel.data, method, score)
     return {
         "method": method,
         "label": METHODS[method].label,
         "trials": len(done),
+        "complete": complete,
         "chosen": {} if METHODS[method].classical or not done else point,
         "epochs": _mean(done, "epochs"),
         "seconds": _mean(done, "seconds"),
@@ -116,25 +118,19 @@ def _auroc(done: list[dict[str, Any]]) -> float | None:
 
 
 def _score(
-    name: str,
-    panel: Panel,
-    method: str,
-    score: str,
-    done: list[dict[str, Any]],
-    theirs: Figure | None,
+    score: str, done: list[dict[str, Any]], theirs: Figure | None, complete: bool
 ) -> dict[str, Any]:
     values = [result["scores"][score] for result in done if score in result["scores"]]
     ours = figure_of(values) if values else None
-    distance = None if ours is None or theirs is None else pooled_distance(ours, theirs)
-    result: dict[str, Any] = {
+    # A row that was stopped half-way is shown, but nothing is concluded from it.
+    judged = complete and ours is not None and theirs is not None
+    distance = pooled_distance(ours, theirs) if judged else None  # type: ignore[arg-type]  # neither is None then
+    return {
         "ours": None if ours is None else _plain(ours),
         "theirs": None if theirs is None else {"mean": theirs.mean, "spread": theirs.spread},
         "distance": None if distance is None else round(distance, 2),
         "verdict": None if theirs is None else verdict(distance),
     }
-    if result["verdict"] == "worse":
-        result["explanation"] = explanation(name, panel.data, method, score)
-    return result
 
 
 def _plain(figure: Figure) -> dict[str, Any]:
