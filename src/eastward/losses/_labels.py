@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,10 @@ from eastward.losses._batches import Batch
 from eastward.protocols import Reduce
 
 __all__ = ["labels_and_weights"]
+
+# Priors seen last, each beside the object whose id is its key.
+_CHECKED: dict[int, tuple[Tensor, tuple[int, int], Tensor]] = {}
+_REMEMBERED = 64
 
 
 def labels_and_weights(
@@ -82,6 +87,35 @@ def _masked(
     return labels, weights
 
 
+def _checked_prior(prior: Any, size: int) -> Tensor:
+    """The prior as a tensor; one that was looked at before is not looked at again."""
+    known = _CHECKED.get(id(prior))
+    if known is not None and known[0] is prior and known[1] == (size, _version(prior)):
+        return known[2]
+    checked = _checks.prior("soft_confusion", prior, size)
+    if isinstance(prior, Tensor):
+        if len(_CHECKED) >= _REMEMBERED:
+            _CHECKED.clear()
+        _CHECKED[id(prior)] = (prior, (size, _version(prior)), checked)
+    return checked
+
+
+def _version(prior: Any) -> int:
+    # Counts the changes made in place; a list is checked every time.
+    return prior._version if isinstance(prior, Tensor) else -1  # noqa: SLF001 - torch has no public name for it
+
+
+def _corrected_on_cpu(labels: np.ndarray, weights: np.ndarray, wanted: np.ndarray) -> Tensor:
+    """The same by NumPy, whose calls cost a fraction on arrays of this size."""
+    result = np.empty_like(weights)
+    for member, (of_row, weight) in enumerate(zip(labels, weights, strict=True)):
+        present = np.bincount(of_row, weights=weight, minlength=len(wanted))
+        scale = np.zeros_like(wanted)
+        np.divide(wanted, present, out=scale, where=present > 0, casting="same_kind")
+        np.multiply(weight, scale[of_row], out=result[member])
+    return torch.from_numpy(result)
+
+
 def _corrected(
     batch: Batch,
     labels: Tensor,
@@ -102,7 +136,9 @@ def _corrected(
         scale = safe_divide(torch.stack([1 - rate, rate]).unsqueeze(1), mass).unsqueeze(2)
         return weights * torch.where(labels > 0, scale[1], scale[0])
     size = max(batch.logits.shape[-1], 2)
-    wanted = _checks.prior("soft_confusion", prior, size).to(weights)
+    wanted = _checked_prior(prior, size).to(weights)
+    if reduce is None and labels.device.type == "cpu":
+        return _corrected_on_cpu(labels.numpy(), weights.numpy(), wanted.numpy())
     present = weights.new_zeros(len(labels), size).scatter_add_(1, labels, weights)
     present = reduce(present) if reduce is not None else present
     return weights * safe_divide(wanted, present).gather(1, labels)
