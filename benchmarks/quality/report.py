@@ -184,6 +184,9 @@ def collapse_text(cells: Cells) -> str:
     lines = []
     for name in (OURS, "EASTClassifier", "EAST paper"):
         runs = sum(cell["metric"] == "f1" and cell["method"] == name for cell in cells)
+        if not runs:
+            lines.append(f"- {name}: not run")
+            continue
         lost = collapsed(cells, name)
         where = "" if not lost else ": " + ", ".join(f"{s} (split {k})" for s, k in lost)
         lines.append(f"- {name}: {len(lost)} of {runs} runs{where}")
