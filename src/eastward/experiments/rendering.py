@@ -78,7 +78,7 @@ def _panel(panel: dict[str, Any]) -> list[str]:
 
 def _row(row: dict[str, Any]) -> str:
     cells = [_cell(entry) for entry in row["scores"].values()]
-    trials = f"{row['trials']}" + ("" if row["complete"] else ", incomplete")
+    trials = f"{row['trials']}" + ("" if row.get("complete", True) else ", incomplete")
     size = [trials, *(("–" if row[k] is None else f"{row[k]:g}") for k in ("epochs", "seconds"))]
     return f"| {row['label']} | " + " | ".join([*cells, *size]) + " |"
 
