@@ -54,9 +54,10 @@ def safe_divide(numerator: Tensor, denominator: Tensor, default: float = 0.0) ->
     >>> safe_divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
     tensor([0.5000, 0.0000])
     """
-    usable = denominator.abs() > tiny(denominator.dtype)
-    quotient = numerator / torch.where(usable, denominator, 1.0)
-    return torch.where(usable, quotient, default)
+    # asked this way round, NaN does not count as vanished: what went wrong before must not look like a zero
+    vanished = denominator.abs() <= tiny(denominator.dtype)
+    quotient = numerator / torch.where(vanished, 1.0, denominator)
+    return torch.where(vanished, default, quotient)
 
 
 def safe_sqrt(value: Tensor) -> Tensor:
@@ -68,5 +69,5 @@ def safe_sqrt(value: Tensor) -> Tensor:
     >>> safe_sqrt(torch.tensor([4.0, 0.0]))
     tensor([2., 0.])
     """
-    usable = value > tiny(value.dtype)
-    return torch.where(usable, torch.where(usable, value, 1.0).sqrt(), 0.0)
+    vanished = value <= tiny(value.dtype)  # NaN has not, and stays NaN
+    return torch.where(vanished, 0.0, torch.where(vanished, 1.0, value).sqrt())

@@ -237,3 +237,11 @@ def test_ranking_losses_of_nothing_are_zero_with_a_warning(loss):
     value.backward()
     assert value.item() == 0
     assert (logits.grad == 0).all()
+
+
+@pytest.mark.parametrize("metric", ["f1_macro", "accuracy", "matthews_corrcoef", "geometric_mean"])
+def test_nan_is_not_taken_for_a_zero(metric):
+    """Unchecked NaN logits must not look like a loss of one: a zero is a count that vanished, NaN is a mishap."""
+    logits = torch.tensor([[float("nan"), 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
+    loss = ew.EASTLoss(metric, check_inputs=False)(logits, torch.tensor([0, 1, 1]))
+    assert loss.detach().isnan()
