@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from eastward import _checks
 from eastward.kernels.evaluation import Evaluation, evaluate
 from eastward.kernels.problems import Problem
 from eastward.kernels.scoring import Scoring
@@ -31,6 +30,7 @@ __all__ = ["Terms", "definition_of", "fused_losses", "gradient_of_losses", "loss
 
 _PLAIN_TENSORS = (Tensor, nn.Parameter)
 _LINEAR = STEPS["linear"]
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001 - torch has no public question for it
 
 
 class Terms(NamedTuple):
@@ -92,8 +92,8 @@ def loss_of_batch(
     when something seems wrong.
     """
     batch = prepare(check_inputs=False)
-    inspect = check_inputs and _checks.can_inspect(batch.logits, batch.targets)
-    check = partial(prepare, check_inputs=True) if inspect else None
+    # Where kernels apply values may be looked at; elsewhere ``prepare`` finds out whether they may.
+    check = partial(prepare, check_inputs=True) if check_inputs else None
     loss = fused_losses(
         batch, terms, temperature, single=True, reduce=reduce, anchor=anchor, check=check
     )
@@ -256,22 +256,24 @@ class _Definition:
 
 
 def _applies(batch: Batch, terms: Terms, temperature: Tensor | float) -> bool:
+    logits, targets, weights = batch
     if torch.compiler.is_compiling() or terms.step is not _LINEAR:
         return False
-    if batch.logits.dtype == torch.float64 or batch.logits.is_meta:
-        return False
-    constants = (batch.sample_weight, terms.prior, temperature)
-    if any(isinstance(value, Tensor) and value.requires_grad for value in constants):
+    if logits.dtype == torch.float64 or logits.is_meta or _learns(temperature):
         return False
     if forward_ad._current_level >= 0:  # noqa: SLF001 - torch has no public question for it
         return False
-    given = (batch.logits, batch.targets, batch.sample_weight)
-    return all(value is None or _is_plain(value) for value in given)
+    if weights is not None and (weights.requires_grad or not _is_plain(weights)):
+        return False
+    return _is_plain(logits) and _is_plain(targets) and not _learns(terms.prior)
+
+
+def _learns(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001 - the same
-    return type(tensor) in _PLAIN_TENSORS and not wrapped(tensor)
+    return type(tensor) in _PLAIN_TENSORS and not _is_wrapped(tensor)
 
 
 def _problem(size: int, terms: Terms, temperature: float) -> Problem:
