@@ -85,6 +85,7 @@ if any(EXAMPLES.glob("plot_*.py")):
         "examples_dirs": [str(EXAMPLES)],
         "gallery_dirs": ["auto_examples"],
         "filename_pattern": r"/plot_",
+        "within_subsection_order": "FileNameSortKey",
         "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
         "abort_on_example_error": True,
         "download_all_examples": False,

@@ -27,6 +27,6 @@ result = ew.compare(
     methods=["cross_entropy", "cross_entropy_tuned", "eastward", "random_forest"],
     n_splits=4,
     random_state=0,
-    method_options={"hidden": (32,), "max_epochs": 40, "learning_rate": 3e-3},
+    method_options={"hidden": (32,), "max_epochs": 20, "learning_rate": 5e-3},
 )
 print(result)
