@@ -149,7 +149,7 @@ def _show_list() -> None:
         table.add_row(e.name, f"{e.title} ({e.source})", f"{e.minutes:g}")
     say(table)
     say(
-        "Minutes: scale cpu, one core. Scale smoke takes seconds; scale paper is for a GPU and days."
+        "Minutes: estimated, scale cpu, one idle core. Scale smoke takes seconds; paper is for a GPU and days."
     )
 
 

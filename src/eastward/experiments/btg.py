@@ -111,7 +111,7 @@ def _table1() -> Experiment:
         f"{SOURCE}, Table 1",
         (*panels, every, sigmoid, cost),
         OVER_THRESHOLDS,
-        minutes=25,
+        minutes=10,
     )
 
 
@@ -172,7 +172,7 @@ def _table3() -> Experiment:
             OVER_THRESHOLDS[0],
             "Thompson et al.'s hyper-parameters are not in the paper: width 64 and two rounds are ours.",
         ),
-        minutes=2,
+        minutes=1,
     )
 
 

@@ -143,7 +143,7 @@ def _table1() -> Experiment:
         f"{SECOND}, Table 1",
         (*binary_panels(), *pictures, stand_in),
         BINARY_NOTES,
-        minutes=60,
+        minutes=30,
     )
 
 
