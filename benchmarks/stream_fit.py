@@ -98,15 +98,15 @@ def measure(how: str, source: Path, widths: tuple[int, ...]) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def speeds(folder: Path, network: str, repetitions: int) -> dict[str, Any]:
-    source = folder / "timed"
-    generate(source, TIMED_ROWS)
+def speeds(folder: Path, network: str, repetitions: int, rows: int) -> dict[str, Any]:
+    source = folder / f"timed-{rows}"
+    generate(source, rows)
     best = {"streamed": float("inf"), "in memory": float("inf")}
     for _ in range(repetitions):
         for how, shortest in best.items():
             best[how] = min(shortest, measure(how, source, NETWORKS[network])["seconds"])
-    speed = {how: TIMED_ROWS * (1 - HELD_OUT) / seconds for how, seconds in best.items()}
-    return {**speed, "ratio": speed["streamed"] / speed["in memory"]}
+    speed = {how: rows * (1 - HELD_OUT) / seconds for how, seconds in best.items()}
+    return {"rows": rows, **speed, "ratio": speed["streamed"] / speed["in memory"]}
 
 
 def whole_table(folder: Path, rows: int) -> dict[str, Any]:
@@ -148,10 +148,13 @@ def write(new: dict[str, Any]) -> None:
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n")
 
 
-def run(folder: Path, rows: int, repetitions: int, parts: list[str]) -> Iterator[dict[str, Any]]:
+def run(given: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     """One part after the other: each is kept as soon as it is measured."""
-    for part in parts:
-        found = whole_table(folder, rows) if part == "whole" else speeds(folder, part, repetitions)
+    for part in given.parts:
+        if part == "whole":
+            found = whole_table(folder, given.rows)
+        else:
+            found = speeds(folder, part, given.repetitions, given.timed_rows)
         print(part, json.dumps(found))
         yield {part: found}
 
@@ -159,6 +162,7 @@ def run(folder: Path, rows: int, repetitions: int, parts: list[str]) -> Iterator
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--timed-rows", type=int, default=TIMED_ROWS)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--repetitions", type=int, default=2)
     parser.add_argument("--parts", nargs="+", default=["whole", *NETWORKS])
@@ -166,7 +170,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = given.folder or Path(name)
-        for found in run(folder, given.rows, given.repetitions, given.parts):
+        for found in run(given, folder):
             if not given.no_write:
                 write(found)
 
