@@ -10,9 +10,10 @@ than ``--max-rows`` rows is cut to a stratified sample of that size, drawn once.
 stratified. The libraries' default parameters with 100 rounds and learning rate 0.1. Macro-F1 of the held-out rows for:
 ``plain``, the library as it is; ``balanced``, with weights inverse to the class frequencies (``scale_pos_weight`` for
 two classes); ``tuned``, plain with offsets per class tuned on five-fold predictions and guarded
-(``EASTBoostingClassifier(aligned=False)``); ``aligned``, ``EASTBoostingClassifier`` with its defaults, which keeps metric-aligned
-rounds only where cross-validation favours them. Over sets: mean, average rank, sets on which a method is better or
-worse than ``tuned`` by more than 0.005, and a two-sided Wilcoxon signed-rank test on the differences of sets' means.
+(``EASTBoostingClassifier(aligned=False)``); ``aligned``, ``EASTBoostingClassifier`` with its defaults, which keeps
+metric-aligned rounds only where cross-validation favours them. Over sets: mean, average rank, sets on which a method
+is better or worse than ``tuned`` by more than 0.005, and a two-sided Wilcoxon signed-rank test on the differences
+of sets' means.
 """
 
 from __future__ import annotations

@@ -146,6 +146,6 @@ axis.legend()
 plt.show()
 
 # %%
-# One seed and pictures made up for the purpose: do not take the numbers for more. With thinner, paler crosses the metric
-# and cross-entropy tied, and after a start of two epochs only the metric gave up a class. A common start that is long
-# enough is what the comparison rests on.
+# One seed and pictures made up for the purpose: do not take the numbers for more. With thinner, paler crosses the
+# metric and cross-entropy tied, and after a start of two epochs only the metric gave up a class. A common start that is
+# long enough is what the comparison rests on.
