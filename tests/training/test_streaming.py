@@ -208,8 +208,8 @@ def test_a_run_that_died_within_an_epoch_ends_with_the_same_bits(
 
 def test_what_cannot_be_streamed_is_named(labelled, tmp_path):
     folder, _, _ = labelled
-    with pytest.raises(ValueError, match=r"y of EASTClassifier.fit must be a column .* 'labbel'"):
-        small().fit(folder, "labbel")
+    with pytest.raises(ValueError, match=r"y of EASTClassifier.fit must be a column .* 'lbl'"):
+        small().fit(folder, "lbl")
     with pytest.raises(ValueError, match="must be the name of a column"):
         small().fit(folder, np.zeros(3))
     with pytest.raises(FileNotFoundError, match="not there"):
