@@ -237,7 +237,7 @@ def table(cells: list[dict[str, Any]], name: str, label: str) -> list[str]:
         "",
         f"F1 of the start (cross-entropy, arg max): {start_score:.3f}.",
         "",
-        "| mode | rows in a batch | bias | noise | cosine | F1 after training |",
+        "| mode | rows in a batch | bias | noise | cosine | F1 after training, each seed |",
         "|---|---|---|---|---|---|",
     ]
     for mode in MODES:
@@ -249,7 +249,7 @@ def table(cells: list[dict[str, Any]], name: str, label: str) -> list[str]:
                 continue
             slope = slopes[0]
             shown = f"{size}" if mode != "exact" else f"{size}, steps of {EFFECTIVE}"
-            reached = f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" if scores else "–"
+            reached = ", ".join(f"{value:.3f}" for value in scores) or "–"
             numbers = f"{slope['bias']:.2f} | {slope['noise']:.2f} | {slope['cosine']:.2f}"
             lines.append(f"| {mode} | {shown} | {numbers} | {reached} |")
     return [*lines, ""]
