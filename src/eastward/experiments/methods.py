@@ -285,8 +285,8 @@ def tuned_threshold(probability: Tensor, targets: Tensor) -> float:
 
     Examples
     --------
-    >>> tuned_threshold(torch.tensor([0.1, 0.3, 0.6]), torch.tensor([0, 1, 1])) <= 0.3
-    True
+    >>> tuned_threshold(torch.tensor([0.1, 0.25, 0.6]), torch.tensor([0, 1, 1]))
+    0.25
     """
     order = torch.argsort(probability, descending=True)
     sorted_targets = targets[order].double()

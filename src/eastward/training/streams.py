@@ -158,7 +158,7 @@ class RowShares:
     --------
     >>> shares = RowShares(0, frozenset([0]), held=0.25)
     >>> int(shares.drawn(0, RowGroup("a", 0, 0, 1000), "held").sum())
-    246
+    245
     """
 
     seed: int
