@@ -45,15 +45,12 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         ),
         "east-table*/mammography/f1_east/*": (
             "Not only the reduced scale: the full network with the paper's recipe and up to 500 epochs has F1 0.637 "
-            "± 0.042 over five splits (`results/paper_sets`). The paper's grid of 60 points was not run."
+            "± 0.042 over five splits (an earlier run of `benchmarks/paper_sets.py`). The paper's grid of 60 points was "
+            "not run."
         ),
         "east1-table2/mammography/f1_east_fixed/*": (
             "Not only the reduced scale: the full network, cooled, with up to 500 epochs has F1 0.637 ± 0.042 over "
-            "five splits (`results/paper_sets`). The paper's grid was not run."
-        ),
-        "btg-table3/cocktail_frames/*": (
-            "Every trial, at both learning rates, says «together» of all pairs (recall 1, precision the share of such "
-            "pairs) and stops early; BCE learns in the same network. Why the losses do not leave it is open."
+            "five splits (an earlier run of `benchmarks/paper_sets.py`). The paper's grid was not run."
         ),
         "east-table3/mammography/ccs/*": (
             "The luck of one split: the macro F1 is 0.767, 0.746 and 0.750 on splits 1, 2 and 3; the classifier has no "
@@ -62,7 +59,7 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         "east-table1/mammography/mcc_east/*": (
             "Two learning rates only, and the validation loss chose 0.01 (first trial F1 0.608), where 0.001 has "
             "0.648; a network trained for F1 at full width does not reach the paper's figures either "
-            "(`results/paper_sets`)."
+            "(an earlier run of `benchmarks/paper_sets.py`)."
         ),
         "east-table1/mammography/dice/accuracy": (
             "It predicts the positive class everywhere (accuracy is the share of positives), as negatives have no "
@@ -71,7 +68,7 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         "east*/mammography/ce/*": (
             "Neither width nor split: the first trial has F1 0.696 at full width with batches of 256, and 0.659, "
             "0.697, 0.697 on splits 1, 2, 3; five splits at full width with up to 500 epochs have 0.656 ± 0.027 "
-            "(`results/paper_sets`). The paper's grid of 30 points was not run."
+            "(an earlier run of `benchmarks/paper_sets.py`). The paper's grid of 30 points was not run."
         ),
     }
 )
