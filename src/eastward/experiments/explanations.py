@@ -45,8 +45,8 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         ),
         "east-table*/mammography/f1_east/*": (
             "Not only the reduced scale: the full network with the paper's recipe and up to 500 epochs has F1 0.637 "
-            "± 0.042 over five splits (an earlier run of `benchmarks/paper_sets.py`). The paper's grid of 60 points was "
-            "not run."
+            "± 0.042 over five splits (an earlier run of `benchmarks/paper_sets.py`). The paper's grid of 60 points "
+            "was not run."
         ),
         "east1-table2/mammography/f1_east_fixed/*": (
             "Not only the reduced scale: the full network, cooled, with up to 500 epochs has F1 0.637 ± 0.042 over "
