@@ -76,6 +76,18 @@ html_sidebars = {
         "extending",
         "architecture",
         "auto_examples/*",
+        "boosting",
+        "integrations",
+        "quality",
+        "reproduce",
+        "baselines",
+        "scale",
+        "speed",
+        "migration",
+        "faq",
+        "equations",
+        "changelog",
+        "citation",
     )
 }
 

@@ -36,16 +36,16 @@ whole = gradient(torch.arange(count), ew.EASTLoss("f1"))
 # For each batch size: the mean cosine to the true direction, over one epoch of batches.
 
 sizes = [16, 32, 64, 128, 256, 512, 1024]
-curves = {"plain batch": {}, "running=0.95": {"running": 0.95}}
-figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
-for name, options in curves.items():
+options = {"plain batch": {}, "running=0.95": {"running": 0.95}}
+curves = {}
+for name, chosen in options.items():
     cosines = []
     for size in sizes:
-        loss = ew.EASTLoss("f1", **options)
+        loss = ew.EASTLoss("f1", **chosen)
         slopes = torch.stack([gradient(rows, loss) for rows in torch.randperm(count).split(size)])
         used = slopes[slopes.norm(dim=1) > 0]
         cosines.append(torch.nn.functional.cosine_similarity(used, whole[None]).mean())
-    axes.plot(sizes, cosines, "o-", label=name)
+    curves[name] = cosines
 
 # %%
 # ``exact_backward`` sums the matrices of micro-batches first: whatever their size, the gradient is that of all rows.
@@ -61,11 +61,18 @@ for size in sizes:
     ew.exact_backward(ew.EASTLoss("f1"), model, parts)
     found = torch.cat([model.bias.grad, model.weight.grad[0]])
     exact.append(torch.nn.functional.cosine_similarity(found, whole, dim=0))
-axes.plot(sizes, exact, "o--", color="0.4", label="exact_backward, micro-batches of that size")
+curves["exact_backward, micro-batches of that size"] = exact
+print("micro-batches of 16: cosine", round(float(exact[0]), 6))
+
+# %%
+# All three. A decayed sum of past batches changes the *size* and the *point* of the gradient; each single batch still
+# knows only its own rows, so a noisy batch stays noisy.
+
+figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
+for (name, cosines), colour in zip(curves.items(), ("#0072B2", "#E69F00", "0.4"), strict=True):
+    axes.plot(sizes, cosines, "o-", color=colour, label=name)
 axes.set_xscale("log", base=2)
 axes.set(xlabel="batch size", ylabel="cosine to the gradient of all rows", xticks=sizes)
 axes.set_xticklabels(sizes)
 axes.legend(frameon=False)
 plt.show()
-
-print("micro-batches of 16: cosine", round(float(exact[0]), 6))

@@ -22,7 +22,7 @@ X, y = make_classification(
     3000, 12, n_informative=6, weights=[0.9], class_sep=0.7, flip_y=0.03, random_state=3
 )
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-settings = {"hidden": (32,), "max_epochs": 25, "random_state": 0}
+settings = {"hidden": (32,), "max_epochs": 40, "learning_rate": 5e-3, "random_state": 0}
 models = {
     "cross-entropy": ew.EASTClassifier("f1", recipe="cross_entropy", n_folds=5, **settings),
     "trained for F1": ew.EASTClassifier("f1", **settings),

@@ -26,7 +26,13 @@ X, X_test, Y, Y_test = train_test_split(X, Y, test_size=0.5, random_state=0)
 # %%
 # The same network with binary cross-entropy and for macro-F1.
 
-settings = {"hidden": (32,), "max_epochs": 20, "n_folds": 3, "random_state": 0}
+settings = {
+    "hidden": (32,),
+    "max_epochs": 40,
+    "n_folds": 3,
+    "learning_rate": 5e-3,
+    "random_state": 0,
+}
 models = {
     "cross-entropy": ew.EASTClassifier("f1_macro", recipe="cross_entropy", **settings),
     "macro-F1": ew.EASTClassifier("f1_macro", **settings),
