@@ -10,8 +10,9 @@ from small_runs import cpu, same_state, small_members, small_rows, small_run, sm
 from eastward.metrics import get
 from eastward.training import Callback, run_stage, train_members
 from eastward.training import loop as loop_module
-from eastward.training.loop import held_out_logits, padded, validate
+from eastward.training.loop import held_out_logits, validate
 from eastward.training.runner import start_at_decision
+from eastward.training.scoring import padded
 
 
 class Recorder(Callback):

@@ -16,7 +16,7 @@ from eastward.estimator import EASTClassifier, construction, fitting
 from eastward.estimator.preparation import Scaler
 from eastward.metrics import Metric
 from eastward.training import Rows
-from eastward.training.loop import padded
+from eastward.training.scoring import padded
 
 __all__ = ["Networks"]
 

@@ -23,7 +23,7 @@ from eastward.training import (
     StackedMLP,
 )
 from eastward.training.batches import take
-from eastward.training.loop import hard_table
+from eastward.training.scoring import hard_table
 
 __all__ = ["EASTClassifier"]
 

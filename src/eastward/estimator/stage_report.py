@@ -10,8 +10,8 @@ from torch import Tensor
 from eastward.decisions import multilabel_thresholds, tune_offsets
 from eastward.metrics import Metric
 from eastward.training import Rows, TrainingResult
-from eastward.training.loop import hard_table
 from eastward.training.runner import HeldOut
+from eastward.training.scoring import hard_table
 
 __all__ = ["stage_report"]
 

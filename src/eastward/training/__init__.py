@@ -7,7 +7,8 @@ from eastward.training.batches import (
     StratifiedBatches,
     assign_folds,
 )
-from eastward.training.loop import Callback, Run, run_stage
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run, run_stage
 from eastward.training.members import SoloMember, StackedMLP, plain_mlp
 from eastward.training.runner import TrainingResult, train_members
 from eastward.training.stages import RECIPES, Stage, recipe_stages

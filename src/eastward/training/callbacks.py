@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from eastward.annealing import PlateauCooling
-from eastward.training.loop import Callback, Run, validate
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run, validate
 from eastward.training.stages import Stage
 
 __all__ = ["Anneal", "AverageWeights", "KeepBest"]

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward.training.loop import Callback, Run
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run
 
 __all__ = ["Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from eastward.confusion import Counts, counts_from_confusion
-from eastward.training.loop import Callback, Run, validate
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run, validate
 from eastward.training.objectives import MetricObjective
 
 __all__ = ["CollapseGuard", "unpredicted"]

@@ -16,7 +16,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from eastward.confusion import Counts, hard_confusion, multilabel_counts
+from eastward.confusion import Counts
 from eastward.metrics import Metric
 from eastward.training.accumulation import exact_gradient, warn_of_batch_norm
 from eastward.training.batches import (
@@ -28,13 +28,15 @@ from eastward.training.batches import (
 )
 from eastward.training.direct import DirectGradient, direct_gradient, gradient_of, without_dust
 from eastward.training.focal import FocalObjective
+from eastward.training.hooks import Callback
 from eastward.training.members import Members, StackedMLP
 from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
 from eastward.training.processes import Processes
+from eastward.training.scoring import hard_tables, padded, score_members
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
 
-__all__ = ["Callback", "Run", "held_out_logits", "new_run", "run_stage", "score_members"]
+__all__ = ["Run", "held_out_logits", "new_run", "run_stage"]
 
 # Rows per forward pass outside training, so that evaluation needs little memory whatever the data: no more than
 # training itself does.
@@ -43,32 +45,6 @@ EVALUATION_ROWS = 8_192
 
 Objective: TypeAlias = CrossEntropyObjective | FocalObjective | MetricObjective
 Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches | StreamBatches
-
-
-class Callback:
-    """Hooks of the loop; each does nothing unless overridden."""
-
-    def stage_start(self, run: Run) -> None:
-        """Before the first epoch."""
-
-    def epoch_start(self, run: Run) -> None:
-        """Before the batches of an epoch."""
-
-    def batch_end(self, run: Run) -> None:
-        """After each optimiser step; ``run.step`` counts those of the epoch."""
-
-    def epoch_end(self, run: Run) -> None:
-        """After validation; ``run.record`` holds the numbers of the epoch."""
-
-    def stage_end(self, run: Run) -> None:
-        """After the last epoch, also of an interrupted stage."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint has to remember."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
 
 
 @dataclass
@@ -291,53 +267,6 @@ def predict_logits(run: Run, index: Tensor) -> Tensor:
         with run.fabric.autocast():
             logits[:, part] = network(_batch(run, index[:, part])[0])
     return logits
-
-
-def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Index tensors of unequal length as one ``(K, V)`` tensor, and which entries are real.
-
-    Examples
-    --------
-    >>> import torch
-    >>> padded([torch.tensor([3, 4]), torch.tensor([5])])[1].tolist()
-    [[True, True], [True, False]]
-    """
-    index = torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
-    lengths = torch.tensor([len(part) for part in parts])
-    return index, torch.arange(index.shape[1]) < lengths.unsqueeze(1)
-
-
-def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
-    """The metric of each member's hard decisions; higher is better (a cost comes out negative)."""
-    values = torch.stack([metric(table) for table in tables]).float()
-    return values if metric.higher_is_better else -values
-
-
-def hard_tables(
-    logits: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows, processes: Processes
-) -> list[Tensor | Counts]:
-    """One table for each member, of the rows of all processes: tables add up, scores do not."""
-    tables: list[Tensor | Counts] = []
-    for k in range(len(logits)):
-        member_weights = None if weights is None else weights[k]
-        table = hard_table(logits[k], targets[k], member_weights, rows)
-        if isinstance(table, Counts):
-            table = Counts.unstack(processes.sum(table.stack()), exclusive=table.exclusive)
-        else:
-            table = processes.sum(table)
-        tables.append(table)
-    return tables
-
-
-def hard_table(
-    scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows
-) -> Tensor | Counts:
-    """Confusion matrix, or counts of independent labels, of the decisions that ``scores`` imply."""
-    if rows.multilabel:
-        return multilabel_counts((scores > 0).double(), targets, sample_weight=weights)
-    return hard_confusion(
-        scores.argmax(-1), targets, num_classes=rows.num_outputs, sample_weight=weights
-    )
 
 
 def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eastward.training.loop import Callback, Run
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run
 
 __all__ = ["LogRecords", "ProgressBar", "progress_callbacks"]
 

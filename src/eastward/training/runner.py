@@ -18,7 +18,8 @@ from eastward.training.batches import LoaderBatches, Rows
 from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
 from eastward.training.checkpoint import Checkpoint, load_checkpoint
 from eastward.training.collapse import CollapseGuard
-from eastward.training.loop import Callback, Run, held_out_logits, new_run, run_stage
+from eastward.training.hooks import Callback
+from eastward.training.loop import Run, held_out_logits, new_run, run_stage
 from eastward.training.members import Members
 from eastward.training.objectives import MetricObjective
 from eastward.training.processes import Processes

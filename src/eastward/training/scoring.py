@@ -1,0 +1,62 @@
+"""From logits of held-out rows to the metric of each member's hard decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from eastward.confusion import Counts, hard_confusion, multilabel_counts
+from eastward.metrics import Metric
+from eastward.training.batches import Rows
+from eastward.training.processes import Processes
+
+__all__ = ["hard_table", "hard_tables", "padded", "score_members"]
+
+
+def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Index tensors of unequal length as one ``(K, V)`` tensor, and which entries are real.
+
+    Examples
+    --------
+    >>> import torch
+    >>> padded([torch.tensor([3, 4]), torch.tensor([5])])[1].tolist()
+    [[True, True], [True, False]]
+    """
+    index = torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
+    lengths = torch.tensor([len(part) for part in parts])
+    return index, torch.arange(index.shape[1]) < lengths.unsqueeze(1)
+
+
+def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
+    """The metric of each member's hard decisions; higher is better (a cost comes out negative)."""
+    values = torch.stack([metric(table) for table in tables]).float()
+    return values if metric.higher_is_better else -values
+
+
+def hard_tables(
+    logits: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows, processes: Processes
+) -> list[Tensor | Counts]:
+    """One table for each member, of the rows of all processes: tables add up, scores do not."""
+    tables: list[Tensor | Counts] = []
+    for k in range(len(logits)):
+        member_weights = None if weights is None else weights[k]
+        table = hard_table(logits[k], targets[k], member_weights, rows)
+        if isinstance(table, Counts):
+            table = Counts.unstack(processes.sum(table.stack()), exclusive=table.exclusive)
+        else:
+            table = processes.sum(table)
+        tables.append(table)
+    return tables
+
+
+def hard_table(
+    scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows
+) -> Tensor | Counts:
+    """Confusion matrix, or counts of independent labels, of the decisions that ``scores`` imply."""
+    if rows.multilabel:
+        return multilabel_counts((scores > 0).double(), targets, sample_weight=weights)
+    return hard_confusion(
+        scores.argmax(-1), targets, num_classes=rows.num_outputs, sample_weight=weights
+    )
