@@ -15,7 +15,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets reproduce-cpu quality-quick quality clean
+.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets compare-tables reproduce-cpu quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and ML
 
 paper-sets: $(INSTALLED) ## run EASTClassifier on the papers' data sets in the folder EASTWARD_DATA (an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_sets.py
+
+compare-tables: $(INSTALLED) ## run compare on every table of EASTWARD_DATA (half an hour; stop it, it goes on)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compare_tabular.py --splits 2 --max-rows 300 --hidden 64 32 --max-epochs 30 --jobs 2
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
 reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at the scale cpu (hours)
