@@ -1,0 +1,183 @@
+"""What every saved estimator shares: a folder that is whole or not there, headed by a JSON document.
+
+The folder is written under a temporary name and renamed, so that a half-written model never stands under the final
+one. Loading reads numbers and names; nothing in the folder is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from eastward import _checks, metrics
+from eastward._version import __version__
+
+__all__ = [
+    "BROKEN",
+    "SavedFolder",
+    "feature_names",
+    "finite",
+    "metric_document",
+    "metric_of",
+    "plain",
+    "restored",
+]
+
+BROKEN = (OSError, ValueError, KeyError, TypeError)
+
+
+@dataclass(frozen=True)
+class SavedFolder:
+    """One kind of saved estimator.
+
+    Attributes
+    ----------
+    kind : str
+        As in ``eastward.EASTClassifier``; a folder of another kind is neither loaded nor overwritten.
+    header : str
+        Name of the JSON document.
+    called : str
+        What messages call it.
+    format : int
+        Newest format that this version writes and reads.
+    """
+
+    kind: str
+    header: str = "model.json"
+    called: str = "model"
+    format: int = 1
+
+    @property
+    def advice(self) -> str:
+        """What to pass instead of a folder that is none."""
+        return f"Pass the folder that {self.kind.removeprefix('eastward.')}.save wrote."
+
+    def write(self, path: Path, document: dict[str, Any], fill: Callable[[Path], object]) -> None:
+        """Let ``fill`` write the parts into a folder, add the document, and put both under ``path`` at once."""
+        head = {"kind": self.kind, "format": self.format, "version": __version__}
+        text = json.dumps({**head, **document}, indent=1, allow_nan=False)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            fill(temporary)
+            (temporary / self.header).write_text(text, encoding="utf-8")
+            self._replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def _replace(self, temporary: Path, path: Path) -> None:
+        if not path.exists():
+            temporary.rename(path)
+            return
+        if not self._is_ours(path):
+            advice = "Choose another name; nothing was overwritten."
+            got = f"{path.name}, which is neither"
+            _checks.fail("save", "path", f"new, or a saved {self.called}", got, advice)
+        old = path.with_name(f".{path.name}.{os.getpid()}.old")
+        path.rename(old)
+        temporary.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _is_ours(self, path: Path) -> bool:
+        try:
+            document = json.loads((path / self.header).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(document, dict) and document.get("kind") == self.kind
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """The document of the folder ``path``, of this kind and of a format that this version knows."""
+        try:
+            document: dict[str, Any] = json.loads((path / self.header).read_text(encoding="utf-8"))
+            kind, version, number = document["kind"], document["version"], int(document["format"])
+        except BROKEN as error:
+            self.refuse(path, error)
+        if kind != self.kind:
+            _checks.fail("load", "path", f"a saved {self.kind}", f"a saved {kind}", self.advice)
+        if number > self.format:
+            expected, got = (
+                f"of format {self.format} or older",
+                f"format {number} of eastward {version}",
+            )
+            _checks.fail("load", "path", expected, got, "Update eastward.")
+        return document
+
+    def refuse(self, path: Path, error: Exception) -> NoReturn:
+        """Say that the folder is none of these, and what was wrong with it."""
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        message = f"path of load must be a saved {self.called}; got {path.name} ({reason})."
+        raise ValueError(f"{message} {self.advice}") from error
+
+
+def plain(value: Any) -> Any:
+    """``value`` in JSON's terms; a mapping becomes a list of pairs, because JSON knows only string keys.
+
+    Examples
+    --------
+    >>> plain({1: (2.0, 3.0)})
+    {'pairs': [[1, [2.0, 3.0]]]}
+    """
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {"pairs": [[plain(key), plain(item)] for key, item in value.items()]}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def restored(value: Any) -> Any:
+    """The inverse of :func:`plain`, as far as JSON remembers.
+
+    Examples
+    --------
+    >>> restored(plain({1: {"a": 2}}))
+    {1: {'a': 2}}
+    """
+    if isinstance(value, dict) and "pairs" in value:
+        return {key: restored(item) for key, item in value["pairs"]}
+    return value
+
+
+def finite(value: Any) -> Any:
+    """The same document with null where a number is NaN or infinite: JSON has no such numbers.
+
+    Examples
+    --------
+    >>> finite({"loss": [0.5, float("nan")]})
+    {'loss': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def metric_document(metric: metrics.Metric, advice: str) -> dict[str, Any]:
+    """Name and options of a registered metric; a callable has no name to be found by."""
+    try:
+        metrics.get(metric.name, **({"cost": [[0]]} if metric.name == "expected_cost" else {}))
+    except ValueError:
+        _checks.fail("save", "metric", "a registered one", f"the callable {metric.name}", advice)
+    options = {name: plain(value) for name, value in metric.options.items()}
+    return {"name": metric.name, "options": options}
+
+
+def metric_of(document: dict[str, Any]) -> metrics.Metric:
+    """The metric that :func:`metric_document` described."""
+    options = {name: restored(value) for name, value in document["options"].items()}
+    return metrics.get(document["name"], **options)
+
+
+def feature_names(model: Any) -> list[str] | None:
+    """Names of the columns that ``model`` was fitted on, if they had any."""
+    names: np.ndarray[Any, Any] | None = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
