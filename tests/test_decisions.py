@@ -19,6 +19,7 @@ from eastward.decisions._inputs import class_sample
 from eastward.decisions._merit import Merit
 from eastward.decisions.bagging import _bootstrap, bagged
 from eastward.decisions.offsets import tuned
+from eastward.decisions.smoothing import smoothed_rows
 
 METRICS = sorted(set(metrics.names()) - {"expected_cost"})
 BINARY_METRICS = ["f1", "f2", "precision", "recall", "jaccard", "specificity", "fowlkes_mallows"]
@@ -418,6 +419,43 @@ def test_gains_are_those_of_offsets_tuned_without_the_fold():
     left_out = np.array([gain(folds != fold) for fold in range(4)])
     error = np.sqrt(3 / 4 * np.square(left_out - left_out.mean()).sum())
     assert found.standard_error == pytest.approx(error)
+
+
+def test_smoothed_rows_are_the_labels_when_labels_have_it_all():
+    logs = torch.full((4, 3), 1 / 3).log()
+    rows, classes, weights = smoothed_rows(logs, torch.tensor([0, 2, 1, 2]), 1.0)
+    assert (rows.tolist(), classes.tolist()) == ([0, 1, 2, 3], [0, 2, 1, 2])
+    assert weights.tolist() == [1.0] * 4
+
+
+def test_smoothed_rows_keep_the_weight_of_every_row():
+    logs = torch.from_numpy(np.log(np.random.default_rng(0).dirichlet(np.ones(5), size=20)))
+    rows, _, weights = smoothed_rows(logs, torch.arange(20) % 5, 0.25)
+    assert np.bincount(rows, weights) == pytest.approx(np.ones(20))
+
+
+def test_smoothed_offsets_with_labels_alone_are_bagged_offsets():
+    scores, targets = problem(200, 3)
+    ours = decisions.smoothed_offsets(scores, targets, "f1_macro", label_share=1.0, n_bags=4)
+    assert torch.equal(ours, decisions.bagged_offsets(scores, targets, "f1_macro", n_bags=4))
+
+
+def test_smoothed_offsets_follow_the_optimum_of_expected_f1():
+    # Where labels have no say, the threshold must be that of the probabilities: half of the best expected F1.
+    generator = torch.Generator().manual_seed(0)
+    p = torch.rand(4000, generator=generator, dtype=torch.float64) ** 3
+    scores = torch.stack([1 - p, p], 1).log()
+    offsets = decisions.smoothed_offsets(scores, torch.zeros(4000).long(), "f1", label_share=0.0)
+    threshold = float(torch.sigmoid(offsets[0] - offsets[1]))
+    order = p.sort(descending=True).values
+    expected = 2 * order.cumsum(0) / (torch.arange(1, 4001) + p.sum())
+    assert threshold == pytest.approx(float(expected.max()) / 2, abs=0.02)
+
+
+def test_smoothed_offsets_refuse_a_share_beyond_one():
+    scores, targets = problem(20, 2)
+    with pytest.raises(ValueError, match=r"label_share of smoothed_offsets must be in \[0, 1\]"):
+        decisions.smoothed_offsets(scores, targets, label_share=1.5)
 
 
 def test_tiny_data_keep_the_plain_argmax():

@@ -23,16 +23,16 @@ from lightgbm import LGBMClassifier, early_stopping
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 from xgboost import XGBClassifier
 
-from eastward import metrics
+from eastward import baselines, metrics
 from eastward.ensemble_estimator import EASTEnsembleClassifier
 from eastward.ensemble_estimator.networks import Networks
 from eastward.estimator import EASTClassifier
-from eastward.estimator.preparation import Scaler
+from eastward.estimator.construction import BINS
+from eastward.estimator.scaling import Scaler
 from eastward.training import Rows, StackedMLP, Stage, assign_folds, recipe_stages, train_members
 from eastward.training.loop import new_run, run_stage
 from eastward.training.objectives import IGNORED
@@ -119,8 +119,29 @@ class SoftFOneObjective:
         return 1 - (scores * present).sum(1) / present.sum(1).clamp_min(1)
 
 
-def network_rows(split: Split, folds: Array, members: int, *, balanced: bool = False) -> Rows:
-    table = Scaler.of(split.train)(torch.from_numpy(split.train))
+class SurrogateObjective:
+    """Lee's surrogate of F1, for one network and two classes."""
+
+    temperature: float | None = None
+
+    def __init__(self, positive_rate: float) -> None:
+        self.loss = baselines.SurrogateFBetaLoss(1.0, positive_rate, check_inputs=False)
+
+    def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Losses ``(1,)``."""
+        known = targets[0] != IGNORED
+        return self.loss(logits[0][known], targets[0][known]).unsqueeze(0)
+
+
+def averaged_last(stage: Stage) -> Stage:
+    """The mean of the weights over the last third of the epochs instead of the best epoch's."""
+    return replace(stage, average_last=1 / 3, max_epochs=45)
+
+
+def network_rows(
+    split: Split, scaler: Scaler, folds: Array, members: int, *, balanced: bool = False
+) -> Rows:
+    table = scaler(torch.from_numpy(split.train))
     codes = torch.from_numpy(split.train_codes)
     number = torch.from_numpy(folds)
     weights = None
@@ -148,16 +169,17 @@ def networks(
     adjusted: bool = False,
     objective: Any = None,
     change: Callable[[Stage], Stage] | None = None,
+    bins: int = 0,
 ) -> dict[str, Component]:
     """Networks after each stage of a recipe, by the stage's name."""
-    folds = fold_numbers(split)
-    rows = network_rows(split, folds, members, balanced=balanced)
+    folds, scaler = fold_numbers(split), Scaler.of(split.train, bins=bins)
+    rows = network_rows(split, scaler, folds, members, balanced=balanced)
     torch.manual_seed(split.seed % 2**31)
     generator = torch.Generator().manual_seed(split.seed % 2**31)
-    shape = (members, [split.train.shape[1], *HIDDEN, split.num_classes], DROPOUT)
+    shape = (members, [scaler.width, *HIDDEN, split.num_classes], DROPOUT)
     prior = torch.bincount(rows.targets, minlength=split.num_classes).float() / len(rows.targets)
     nets = AdjustedMLP(prior, *shape) if adjusted else StackedMLP(*shape)
-    test = Scaler.of(split.train)(torch.from_numpy(split.test))
+    test = scaler(torch.from_numpy(split.test))
     result, seconds = {}, 0.0
     for stage in stages_of(recipe):
         started = time.perf_counter()
@@ -324,22 +346,17 @@ def _single(name: str, split: Split, metric: str, **options: Any) -> Fitted:
     return {name: list(made.values())[-1]}
 
 
+def _surrogate(split: Split, metric: str) -> Fitted:
+    rate = float(np.mean(split.train_codes == 1))
+    return _single("surrogate", split, metric, members=1, objective=SurrogateObjective(rate))
+
+
 def _forest(name: str, split: Split, metric: str, **options: Any) -> Fitted:  # noqa: ARG001
     return {name: forest(split, **options)}
 
 
 def _boosting(name: str, split: Split, metric: str, *, fit: Any, **options: Any) -> Fitted:  # noqa: ARG001
     return {name: boosted(split, partial(fit, **options))}
-
-
-def _quantiles(split: Split, metric: str) -> Fitted:
-    """Networks that see each feature twice: scaled, and as the normal quantile of its rank."""
-    ranks = QuantileTransformer(
-        n_quantiles=min(200, len(split.train)), output_distribution="normal", random_state=0
-    ).fit(split.train)
-    both = [np.hstack([part, ranks.transform(part)]) for part in (split.train, split.test)]
-    wide = replace(split, train=both[0].astype(np.float32), test=both[1].astype(np.float32))
-    return {"ce_quantiles": networks(wide, "cross_entropy", metric)["cross-entropy"]}
 
 
 _RF, _ET = {"kind": RandomForestClassifier}, {"kind": ExtraTreesClassifier}
@@ -349,11 +366,13 @@ _LIGHT, _EXTREME = {"fit": light_boosting}, {"fit": extreme_boosting}
 MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     **dict.fromkeys(PARTS.values(), _ensemble),
     "east_classifier": _east_classifier,
-    "ce_quantiles": _quantiles,
+    "pieces": partial(_single, "pieces", bins=BINS),
+    "averaged": partial(_single, "averaged", change=averaged_last),
     "balanced": partial(_single, "balanced", balanced=True),
     "adjusted": partial(_single, "adjusted", adjusted=True),
     "focal": partial(_single, "focal", recipe="focal"),
     "soft_f1": partial(_single, "soft_f1", members=1, objective=SoftFOneObjective()),
+    "surrogate": _surrogate,
     "paper": partial(_single, "paper", members=1, recipe="paper"),
     "btg": partial(_single, "btg", members=1, recipe="btg"),
     "rf_balanced": partial(_forest, "rf_balanced", class_weight="balanced", **_RF),

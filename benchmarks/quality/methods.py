@@ -211,6 +211,11 @@ LEVELS: dict[str, list[Method]] = {
         *_both("lgb", "LightGBM"),
         Method("best tree + tuned", TREES, partial(best_tuned, names=TREES)),
         *_network("balanced", "balanced"),
+        # Networks see scaled features, as in the papers; these see what EASTClassifier's do.
+        *_network("pieces", "cross-entropy, pieces"),
+        Method(
+            "cross-entropy, pieces x5 + smoothed", ("pieces",), partial(smoothed, name="pieces")
+        ),
         # What the ensemble is made of, one step at a time.
         Method("cross-entropy x5 + smoothed", ("ce",), partial(smoothed, name="ce")),
         Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
@@ -222,8 +227,10 @@ LEVELS: dict[str, list[Method]] = {
     "further": [
         *_network("adjusted", "logit-adjusted"),
         *_network("focal", "focal"),
+        *_network("averaged", "averaged weights"),
         _target("soft_f1", "soft F1"),
         _target("btg", "BtG", binary=True),
+        _target("surrogate", "Lee's surrogate", binary=True),
         *_both("rf_balanced", "random forest, balanced"),
         *_both("lgb_balanced", "LightGBM, balanced"),
         *_both("xgb", "XGBoost"),

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 import eastward as ew
-from eastward.ensemble_estimator import decision, fitting
+from eastward.ensemble_estimator import fitting
 
 ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
 
@@ -112,19 +112,6 @@ def test_the_label_share_decides_what_offsets_are_tuned_for(quick, clusters):
     by_itself = clone(by_labels).set_params(label_share=0.0).fit(X, y)
     assert by_labels.raw_predict_proba(X) == pytest.approx(by_itself.raw_predict_proba(X))
     assert not np.allclose(by_labels.offsets_, by_itself.offsets_)
-
-
-def test_smoothed_rows_are_the_labels_when_labels_have_it_all():
-    logs = np.log(np.full((4, 3), 1 / 3))
-    rows, classes, weights = decision.smoothed_rows(logs, np.array([0, 2, 1, 2]), 1.0)
-    assert (rows.tolist(), classes.tolist()) == ([0, 1, 2, 3], [0, 2, 1, 2])
-    assert weights.tolist() == [1.0] * 4
-
-
-def test_smoothed_rows_keep_the_weight_of_every_row():
-    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(5), size=20))
-    rows, _, weights = decision.smoothed_rows(logs, np.arange(20) % 5, 0.25)
-    assert np.bincount(rows, weights) == pytest.approx(np.ones(20))
 
 
 def words(rows=240, seed=0):

@@ -15,10 +15,12 @@ from eastward.decisions.guard import (
 from eastward.decisions.multilabel import multilabel_thresholds
 from eastward.decisions.offsets import tune_offsets
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
+from eastward.decisions.smoothing import LABEL_SHARE, smoothed_offsets
 from eastward.decisions.surrogate import anneal_offsets
 
 __all__ = [
     "ABSTAIN",
+    "LABEL_SHARE",
     "DecisionGain",
     "OffsetEvidence",
     "anneal_offsets",
@@ -29,6 +31,7 @@ __all__ = [
     "guarded_offsets",
     "multilabel_thresholds",
     "offset_evidence",
+    "smoothed_offsets",
     "stratified_folds",
     "tune_offsets",
 ]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from eastward import _checks
 from eastward.confusion import hard_confusion
-from eastward.ensemble_estimator.decision import smoothed_offsets
+from eastward.decisions import smoothed_offsets
 from eastward.ensemble_estimator.encoding import Encoder, checked_table
 from eastward.ensemble_estimator.folds import Fitting, deal_folds
 from eastward.ensemble_estimator.networks import Networks
@@ -35,8 +35,9 @@ PARTS: Mapping[str, Any] = MappingProxyType(
     }
 )
 # Five of these cost about as much as one network of EASTClassifier's default size.
+# No pieces of features: networks that bend like trees have less to add to trees.
 NETWORK = MappingProxyType(
-    {"hidden": (128, 64), "max_epochs": 100, "learning_rate": 2e-3, "patience": 12}
+    {"hidden": (128, 64), "max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "bins": 0}
 )
 _OWN = ("metric", "metric_options", "aligned", "n_folds", "random_state", "tune_decision", "module")
 
@@ -111,7 +112,7 @@ def decide(model: Any) -> None:
             label_share=float(model.label_share),
             n_bags=int(model.n_bags),
             sample_weight=weights,
-        )
+        ).numpy()
     model.offsets_ = offsets
     judge = _judge(model.metric_, codes, weights, len(offsets))
     model.report_ = {

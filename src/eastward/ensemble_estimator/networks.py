@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from eastward.ensemble_estimator.folds import Fitting
 from eastward.estimator import EASTClassifier, construction, fitting
-from eastward.estimator.preparation import Scaler
 from eastward.metrics import Metric
 from eastward.training import Rows
 from eastward.training.scoring import padded
@@ -38,7 +37,7 @@ class Networks:
         model.classes_, model.multilabel_ = np.arange(data.num_classes), False
         model.metric_, model.n_folds_ = metric, data.num_folds
         model.n_features_in_ = data.filled.shape[1]
-        model.scaler_ = Scaler.of(data.filled)
+        model.scaler_ = fitting.fitted_scaler(model, data.filled)
         rows = _rows(model, data)
         generator = torch.Generator().manual_seed(data.seed)
         with torch.random.fork_rng(devices=[]):

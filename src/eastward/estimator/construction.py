@@ -19,6 +19,8 @@ from eastward.training import Rows, SoloMember, StackedMLP
 
 # Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
+# Pieces of each feature, the rows up to which they are worth their cost, and the most of them in all.
+BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
 # With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
 # (benchmarks/batch_size.py).
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
@@ -34,6 +36,8 @@ def check_parameters(model: Any) -> None:
         value = getattr(model, name)
         if value != "auto" and _checks.real(caller, name, value) < 1:
             _checks.fail(caller, name, "'auto' or at least 1", value)
+    if model.bins != "auto":
+        _checks.whole_number(caller, "bins", model.bins, at_least=0)
     if _checks.real(caller, "learning_rate", model.learning_rate) <= 0:
         _checks.fail(caller, "learning_rate", "positive", model.learning_rate)
     if not 0 <= _checks.real(caller, "dropout", model.dropout) < 1:
@@ -104,6 +108,15 @@ def _effective_batch(model: Any, batch_size: int, rarest: float | None) -> int |
     if rarest is None or batch_size * rarest >= ROWS_OF_EACH_CLASS:
         return None
     return min(LARGEST_STEP, math.ceil(ROWS_OF_EACH_CLASS / rarest))
+
+
+def num_bins(model: Any, count: int, features: int) -> int:
+    """Into how many pieces features are cut; "auto" does it where rows are too few to learn the bends."""
+    if model.module is not None:
+        return 0
+    if model.bins != "auto":
+        return int(model.bins)
+    return BINS if count <= ROWS_FOR_PIECES and features * BINS <= LARGEST_WIDTH else 0
 
 
 def num_folds(model: Any, count: int) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.estimator import construction, loaders, preparation, streaming
+from eastward.estimator.scaling import Scaler
 from eastward.estimator.stage_report import stage_report
 from eastward.training import LoaderBatches, Rows, recipe_stages
 from eastward.training.batches import take
@@ -148,7 +149,7 @@ def run_stages(
     model.n_iter_ = len(model.history_)
 
 
-def fitted_scaler(model: Any, features: Any) -> preparation.Scaler | None:
+def fitted_scaler(model: Any, features: Any) -> Scaler | None:
     """Centre and scale of the features, if they are wanted."""
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
     usable = isinstance(features, np.ndarray)
@@ -157,7 +158,9 @@ def fitted_scaler(model: Any, features: Any) -> preparation.Scaler | None:
         _checks.fail(
             "EASTClassifier", "standardize", "False for inputs other than tables", True, advice
         )
-    return preparation.Scaler.of(features) if wanted else None
+    return (
+        Scaler.of(features, bins=construction.num_bins(model, *features.shape)) if wanted else None
+    )
 
 
 def _with_validation(
@@ -189,23 +192,13 @@ def _validation_weights(
 
 
 def _tunes_decision(model: Any) -> bool:
-    """Whether offsets are added: "auto" asks the rows held out, and stays at arg max unless they are in favour."""
-    if model.tune_decision != "auto":
-        return bool(model.tune_decision)
-    return model.recipe == "auto" and _offsets_help(model)
-
-
-def _offsets_help(model: Any) -> bool:
-    last = model.report_["stages"][-1]
-    gain = float(last["tuned"] - last["argmax"])
-    return gain > 0 if model.metric_.higher_is_better else gain < 0
+    """Whether offsets are added: "auto" does so for our own recipe, and leaves the others as they are known."""
+    return model.recipe == "auto" if model.tune_decision == "auto" else bool(model.tune_decision)
 
 
 def _decision_sentence(model: Any) -> str:
     if model.offsets_.any():
-        return "decision: tuned offsets, found on all held-out rows in many bootstrap samples"
-    if model.tune_decision == "auto" and model.recipe == "auto" and not _offsets_help(model):
-        return "decision: arg max, because tuned offsets brought nothing on rows held out"
+        return "decision: tuned offsets, found on all held-out rows and averaged over bootstrap samples"
     return "decision: arg max"
 
 

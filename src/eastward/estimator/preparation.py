@@ -18,7 +18,7 @@ from eastward import _checks, metrics
 from eastward.metrics import Metric
 from eastward.training import Rows, assign_folds
 
-__all__ = ["Labels", "Scaler", "encode_labels", "fold_rows", "resolve_metric", "row_weights"]
+__all__ = ["Labels", "encode_labels", "fold_rows", "resolve_metric", "row_weights"]
 
 CALLER = "EASTClassifier.fit"
 
@@ -104,34 +104,6 @@ def _class_weights(
     mass = np.bincount(codes, weights=weights, minlength=len(labels.classes))
     balanced = weights.sum() / (len(mass) * np.maximum(mass, np.finfo(float).tiny))
     return np.take(balanced, codes)
-
-
-@dataclass(frozen=True)
-class Scaler:
-    """Centre and scale of each feature, as the papers preprocess; outliers are cut at ten deviations."""
-
-    mean: Tensor
-    scale: Tensor
-
-    @classmethod
-    def of(cls, features: NDArray[Any], chunk: int = 8_192) -> Scaler:
-        """Estimate both in chunks, so that no second copy of the table is made."""
-        columns = features.shape[1]
-        total, squares = np.zeros(columns), np.zeros(columns)
-        pivot = features[0].astype(np.float64)  # keeps the digits of a large offset
-        for start in range(0, len(features), chunk):
-            part = features[start : start + chunk].astype(np.float64) - pivot
-            total += part.sum(0)
-            squares += np.square(part).sum(0)
-        mean = total / len(features)
-        deviation = np.sqrt(np.maximum(squares / len(features) - mean**2, 0))
-        noise = 1e-7 * np.maximum(np.abs(mean + pivot), 1e-30)
-        scale = np.where(deviation > noise, deviation, 1.0)
-        return cls(torch.from_numpy(mean + pivot).float(), torch.from_numpy(scale).float())
-
-    def __call__(self, features: Tensor) -> Tensor:
-        """Scaled features: one new tensor, everything else in place."""
-        return (features.float() - self.mean).div_(self.scale).clamp_(-10, 10)
 
 
 def check_finite(features: NDArray[Any], names: Any) -> None:

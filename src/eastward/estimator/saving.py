@@ -18,7 +18,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.estimator.construction import build_module
-from eastward.estimator.preparation import Scaler
+from eastward.estimator.scaling import Scaler
 from eastward.saved_folder import (
     SavedFolder,
     feature_names,
@@ -53,7 +53,7 @@ def _tensors(model: Any) -> dict[str, Tensor]:
     tensors = {f"members.{k}": v.contiguous() for k, v in model.members_.state_dict().items()}
     tensors["offsets"] = torch.from_numpy(np.ascontiguousarray(model.offsets_))
     if model.scaler_ is not None:
-        tensors["scaler.mean"], tensors["scaler.scale"] = model.scaler_.mean, model.scaler_.scale
+        tensors |= {f"scaler.{name}": value for name, value in model.scaler_.tensors().items()}
     return tensors
 
 
@@ -107,9 +107,8 @@ def _described(
         model.metric, model.metric_options = model.metric_, None
     model.report_, model.history_ = document["report"], document["history"]
     model.n_iter_ = len(model.history_)
-    model.scaler_ = None
-    if "scaler.mean" in tensors:
-        model.scaler_ = Scaler(tensors["scaler.mean"], tensors["scaler.scale"])
+    scaling = {k.removeprefix("scaler."): v for k, v in tensors.items() if k.startswith("scaler.")}
+    model.scaler_ = Scaler.from_tensors(scaling) if scaling else None
     model.offsets_ = tensors["offsets"].numpy()
     return model
 
@@ -126,7 +125,8 @@ def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -
         network = build_module(model.module, model.n_features_in_, outputs)
         members = SoloMember(network, outputs, multilabel=document["multilabel"])
     else:
-        widths = [document["n_features_in"], *model.hidden, outputs]
+        inputs = document["n_features_in"] if model.scaler_ is None else model.scaler_.width
+        widths = [inputs, *model.hidden, outputs]
         members = StackedMLP(document["n_folds"], widths, model.dropout)
     state = {k.removeprefix("members."): v for k, v in tensors.items() if k.startswith("members.")}
     try:

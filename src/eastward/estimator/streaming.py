@@ -17,11 +17,11 @@ from eastward import _checks
 from eastward.estimator.preparation import (
     CALLER,
     Labels,
-    Scaler,
     check_finite,
     encode_labels,
     known_labels,
 )
+from eastward.estimator.scaling import Scaler
 from eastward.training import Rows
 from eastward.training.streams import ParquetTable, RowShares, StreamBatches
 
@@ -179,7 +179,8 @@ def prepared_stream(model: Any, X: Any, y: Any, seed: int) -> tuple[Rows, Stream
     if stream.vectorize is None:
         model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
-    model.scaler_ = Scaler.of(sample) if wanted else None
+    bins = 0 if model.bins == "auto" else int(model.bins)  # rows are many, and pieces take memory
+    model.scaler_ = Scaler.of(sample, bins=bins) if wanted else None
     prepare = Prepare(
         stream.target, stream.columns, labels.classes, model.scaler_, stream.vectorize
     )

@@ -37,14 +37,12 @@ class _Graph(nn.Module):
         self.multilabel = bool(model.multilabel_)
         self.register_buffer("offsets", torch.as_tensor(model.offsets_).float())
         self.register_buffer("outer", outer_offsets)
-        scaler = model.scaler_
-        self.register_buffer("mean", None if scaler is None else scaler.mean)
-        self.register_buffer("scale", None if scaler is None else scaler.scale)
+        self.scaler = model.scaler_
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities and class indices (for independent labels, indicators)."""
-        if isinstance(self.mean, Tensor) and isinstance(self.scale, Tensor):
-            features = ((features - self.mean) / self.scale).clamp(-10, 10)
+        if self.scaler is not None:
+            features = self.scaler(features)
         logits = self._logits(features)
         offsets: Any = self.offsets
         if self.multilabel:

@@ -12,7 +12,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from eastward.decisions import bagged_offsets, multilabel_thresholds
+from eastward.decisions import bagged_offsets, multilabel_thresholds, smoothed_offsets
 from eastward.metrics import Metric
 from eastward.training.batches import LoaderBatches, Rows
 from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
@@ -30,6 +30,8 @@ from eastward.training.streams import StreamBatches
 __all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
 
 logger = logging.getLogger("eastward")
+
+ROWS_FOR_SMOOTHING = 10_000
 
 
 @dataclass(frozen=True)
@@ -163,11 +165,14 @@ def tune_decision(
     rows: Rows,
     metric: Metric,
     *,
-    n_bags: int = 15,
     random_state: int = 0,
     chosen: Tensor | None = None,
 ) -> Tensor:
-    """Bagged offsets on held-out logits (of the rows ``chosen`` only, if given)."""
+    """Offsets for held-out logits (of the rows ``chosen`` only, if given).
+
+    The labels of few rows are a noisy guide, so there expectations stand for most of them; many rows speak for
+    themselves.
+    """
     pick: Callable[[Tensor], Tensor] = (lambda t: t) if chosen is None else (lambda t: t[chosen])
     targets = rows.targets[pick(held.rows)]
     weights = None if rows.weights is None else rows.weights[pick(held.rows)]
@@ -175,9 +180,8 @@ def tune_decision(
     if rows.multilabel:
         return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
     scores = torch.log_softmax(logits, dim=1)
-    offsets = bagged_offsets(
-        scores, targets, metric, n_bags=n_bags, sample_weight=weights, random_state=random_state
-    )
+    tune = smoothed_offsets if len(targets) <= ROWS_FOR_SMOOTHING else bagged_offsets
+    offsets = tune(scores, targets, metric, sample_weight=weights, random_state=random_state)
     return offsets.float()
 
 
