@@ -10,8 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from small_models import clusters, quick
 
+from eastward import decisions, metrics
 from eastward.decisions import tune_offsets
-from eastward.training import assign_folds
+from eastward.training import Rows, assign_folds
+from eastward.training.runner import HeldOut, tune_decision
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,8 @@ def test_of_two_classes_the_decision_function_is_one_number(table):
 
 def test_raw_probabilities_are_the_mean_of_the_networks_without_offsets(fitted, fresh):
     scaled = (fresh.astype(np.float32) - fitted.scaler_.mean.numpy()) / fitted.scaler_.scale.numpy()
-    inputs = torch.from_numpy(scaled.clip(-10, 10))
+    pieces = fitted.scaler_.pieces(torch.from_numpy(fresh.astype(np.float32)))
+    inputs = torch.cat([torch.from_numpy(scaled.clip(-10, 10)), pieces], dim=1)
     each = [fitted.members_.member(k)(inputs).softmax(1) for k in range(3)]
     mean = torch.stack(each).mean(0).detach().numpy()
     np.testing.assert_allclose(fitted.raw_predict_proba(fresh), mean, atol=1e-6)
@@ -166,20 +169,44 @@ def test_the_report_speaks_in_sentences_with_its_own_numbers(fitted):
         for stage in (first, second)
     ]
     gain = f"aligned changed the tuned score by {second['tuned'] - first['tuned']:+.4f}"
-    decision = "decision: tuned offsets, found on all held-out rows in many bootstrap samples"
+    decision = (
+        "decision: tuned offsets, found on all held-out rows and averaged over bootstrap samples"
+    )
     assert fitted.report_["sentences"] == [*expected, gain, decision]
     assert fitted.report_["notes"] == []
     assert fitted.report_["interrupted"] is False
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_offsets_are_kept_only_where_held_out_rows_favour_them(seed):
-    X, y = clusters(counts=(40, 25, 15), spread=1.2, seed=seed)
-    model = quick(random_state=seed, max_epochs=3).fit(X, y)
-    last = model.report_["stages"][-1]
-    assert model.offsets_.any() == (last["tuned"] > last["argmax"])
-    sentence = model.report_["sentences"][-1]
-    assert ("tuned offsets, found" in sentence) == model.offsets_.any()
+@pytest.mark.parametrize(
+    ("recipe", "tune", "tuned"),
+    [
+        ("auto", "auto", True),
+        ("auto", False, False),
+        ("paper", "auto", False),
+        ("paper", True, True),
+    ],
+)
+def test_offsets_are_tuned_by_default_under_the_default_recipe_alone(recipe, tune, tuned):
+    X, y = clusters(counts=(40, 25, 15), spread=1.2)
+    model = quick(recipe=recipe, tune_decision=tune, max_epochs=3).fit(X, y)
+    assert model.offsets_.any() == tuned
+    assert ("tuned offsets, found" in model.report_["sentences"][-1]) == tuned
+
+
+def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labels_alone():
+    logits = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    held, targets = HeldOut(torch.arange(60), logits, torch.zeros(60)), torch.arange(60) % 2
+    plain = Rows(None, targets, None, [], [], 2)
+    weighted = Rows(None, targets, torch.ones(60), [], [], 2)
+    scores, metric = held.logits.double().log_softmax(1), metrics.get("f1")
+    assert torch.equal(
+        tune_decision(held, plain, metric),
+        decisions.smoothed_offsets(scores, targets, metric).float(),
+    )
+    assert torch.equal(
+        tune_decision(held, weighted, metric),
+        decisions.bagged_offsets(scores, targets, metric, sample_weight=torch.ones(60)).float(),
+    )
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])
