@@ -63,6 +63,11 @@ def test_nothing_in_the_folder_is_a_pickle(trained):
         assert {name.rpartition(".")[2] for name in archive.namelist()} <= {"json", "npy", "npz"}
 
 
+def test_every_part_may_be_read_by_whom_the_umask_allows(trained):
+    modes = {path.name: path.stat().st_mode for path in trained.rglob("*") if path.is_file()}
+    assert len(set(modes.values())) == 1, modes
+
+
 def test_parts_of_two_runs_are_found_by_their_digests(folder):
     weights = folder / "model" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
