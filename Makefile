@@ -60,7 +60,7 @@ paper-sets: $(INSTALLED) ## run EASTClassifier on the papers' data sets in the f
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_sets.py
 
 compare-tables: $(INSTALLED) ## run compare on every table of EASTWARD_DATA (half an hour; stop it, it goes on)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compare_tabular.py --splits 2 --max-rows 300 --hidden 64 32 --max-epochs 30 --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compare_tabular.py --splits 2 --max-rows 400 --hidden 64 32 --max-epochs 30 --jobs 2
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
 reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at the scale cpu (hours)

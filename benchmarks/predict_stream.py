@@ -1,12 +1,12 @@
 """`eastward predict` on a large Parquet file: memory beyond start-up, and rows per second against its parts.
 
-    python benchmarks/predict_stream.py                    # 500 000 rows
-    python benchmarks/predict_stream.py --rows 5000000     # the size that the bar is about
+    python benchmarks/predict_stream.py                            # 500 000 rows
+    python benchmarks/predict_stream.py --rows 5000000 --write     # the size that the bar is about
 
 A model is trained on a sample, then the command runs in processes of its own: once on a few rows, which is the
 start-up, and once on the whole file. Reading, preprocessing and forward pass are timed one by one in a further
 process, over the same file and the same parts. Wall and processor time are both shown: on a busy machine only the
-second means something.
+second means something. ``--write`` puts the figures into ``results/predict_stream/``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,8 @@ import pyarrow.parquet as pq
 from eastward.model_folder import load_model
 from eastward.tables import iter_tables
 
+RESULTS = Path(__file__).parents[1] / "results" / "predict_stream"
+MEMORY_BAR, RATIO_BAR = 1000, 1.3
 CHUNK = 250_000
 CITIES = ["Graz", "Linz", "Wien", "Salzburg", "Innsbruck"]
 
@@ -103,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--hidden", default="64,32")
+    parser.add_argument("--write", action="store_true", help="keep the figures under results/")
     parser.add_argument("--parts", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.parts:
@@ -128,23 +133,68 @@ def run(folder: Path, command: list[str], options: argparse.Namespace) -> None:
     large = measured([*predict, str(folder / "large.parquet"), *output])
     assert pq.read_metadata(folder / "out.parquet").num_rows == options.rows
     single = measured([sys.executable, __file__, "--parts", model, str(folder / "large.parquet")])
-    show(options.rows, tiny, large, json.loads(single["output"]))
+    found = figures(options, size, tiny, large, json.loads(single["output"]))
+    print(table(found))
+    if options.write:
+        write(found)
 
 
-def show(count: int, tiny: dict, large: dict, single: list[list[float]]) -> None:
-    print(
-        f"memory   start-up {tiny['megabytes']:.0f} MB, beyond it "
-        f"{large['megabytes'] - tiny['megabytes']:.0f} MB (bar: 1000 MB)"
-    )
+def figures(
+    options: argparse.Namespace, size: float, tiny: dict, large: dict, single: list[list[float]]
+) -> dict:
+    """What was measured, as plain numbers: memory, and for each clock the whole against its parts."""
+    clocks = {}
     for position, clock in enumerate(("wall", "processor")):
         whole = large[clock] - tiny[clock]
-        read, prepared, forward = (part[position] for part in single)
-        total = read + prepared + forward
-        print(
-            f"{clock:9} {count / whole:,.0f} rows/s: {whole:.1f} s; separately reading {read:.1f} s, "
-            f"preprocessing {prepared:.1f} s, forward {forward:.1f} s, together {total:.1f} s; "
-            f"ratio {whole / total:.2f} (bar: 1.3)"
-        )
+        parts_spent = [part[position] for part in single]
+        clocks[clock] = {
+            "seconds": whole,
+            "rows_per_second": options.rows / whole,
+            **dict(zip(("reading", "preprocessing", "forward"), parts_spent, strict=True)),
+            "ratio": whole / sum(parts_spent),
+        }
+    return {
+        "rows": options.rows,
+        "file_megabytes": size,
+        "hidden": options.hidden,
+        "start_up": {"megabytes": tiny["megabytes"], "processor_seconds": tiny["processor"]},
+        "megabytes_beyond_start_up": large["megabytes"] - tiny["megabytes"],
+        "clocks": clocks,
+        "python": platform.python_version(),
+        "packages": {n: version(n) for n in ("eastward", "pyarrow", "skrub", "torch")},
+    }
+
+
+def table(found: dict) -> str:
+    beyond, alone = found["megabytes_beyond_start_up"], found["start_up"]["megabytes"]
+    memory = f"Memory beyond start-up: {beyond:.0f} MB (bar: {MEMORY_BAR} MB; start-up alone: {alone:.0f} MB)."
+    head = (
+        "| clock | rows/s | predict | reading | preprocessing | forward pass | the three together "
+    )
+    lines = [memory, "", f"{head}| ratio (bar: {RATIO_BAR}) |", "|---" * 8 + "|"]
+    for clock, row in found["clocks"].items():
+        spent = [row["reading"], row["preprocessing"], row["forward"]]
+        shown = " | ".join(f"{seconds:.1f} s" for seconds in (row["seconds"], *spent, sum(spent)))
+        lines.append(f"| {clock} | {row['rows_per_second']:,.0f} | {shown} | {row['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
+def write(found: dict) -> None:
+    text = f"""# eastward predict on {found["rows"]:,} rows
+
+A Parquet file of {found["file_megabytes"]:.0f} MB with eight numbers (one with gaps), a category, a boolean, a date and
+a text of 3 000 shops; five networks of hidden widths {found["hidden"]}; predictions are written as Parquet.
+Start-up is taken off.
+
+{table(found)}
+
+The machine was shared while this ran: processor time is the measure, wall time shows what waiting adds.
+
+Regenerate with `python benchmarks/predict_stream.py --rows {found["rows"]} --write`; every number is in `results.json`.
+"""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "README.md").write_text(text)
+    (RESULTS / "results.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ SEALED = (PREPROCESSING, f"{MODEL}/model.json", f"{MODEL}/weights.safetensors")
 # What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
 TRUSTED = (
     "numpy.dtype",
+    "eastward.tables.strings.DistinctStringEncoder",
     "eastward.tables.vectorizer.finite_float32",
     *(
         f"skrub.{name}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
 import pytest
 from command_runs import claims, fresh, run
 
 from eastward import metrics
+from eastward.comparison import DEFAULT_METHODS, method_names
 
 COMMANDS = ["demo", "compare", "train", "evaluate", "predict", "report", "metrics", "datasets"]
 
@@ -114,6 +117,33 @@ def test_costs_and_preferences_reach_the_comparison_and_its_report(table, tmp_pa
     assert done.json["metric"] == "f_beta"
 
 
+def test_estimators_of_ones_own_are_compared_in_several_processes(table, tmp_path, monkeypatch):
+    code = "from sklearn.naive_bayes import GaussianNB\nclass OwnBayes(GaussianNB):\n    pass\n"
+    (tmp_path / "my_models.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    words = ["compare", table, "-t", "fraud", "--splits", "2", "--jobs", "2", "--hidden", "8"]
+    words += ["--methods", "logistic_regression", "--epochs", "2", "--json"]
+    done = run(*words, "--estimator", "bayes=my_models:OwnBayes")
+    assert done.code == 0, done.err
+    names = {row["name"]: row["failures"] for row in done.json["methods"]}
+    assert names == {"cross_entropy_tuned": 0, "logistic_regression": 0, "bayes": 0}
+
+
+@pytest.mark.parametrize("word", ["svm", "svm=", "svm=sklearn.svm", "svm=sklearn.svm:Nothing"])
+def test_an_estimator_that_is_not_there_is_explained(table, word):
+    done = run("compare", table, "-t", "fraud", "--estimator", word)
+    assert done.code == 2
+    assert "must be NAME=MODULE:OBJECT, such as svm=sklearn.svm:SVC" in done.err
+
+
+def test_the_help_of_compare_names_every_method():
+    shown = " ".join(run("compare", "--help").out.split())
+    for name in method_names():
+        star = "" if name in (*DEFAULT_METHODS, "ensemble") else "*"
+        assert re.search(rf"[ (]{name}{re.escape(star)}[,;. ]", shown), name
+
+
 def test_names_from_data_are_never_read_as_markup(tmp_path):
     frame = claims(80).replace({"fraud": {"yes": "[red]yes[/red]", "no": "[/]"}})
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -141,7 +171,6 @@ def test_an_unexpected_error_is_one_line_with_a_way_to_see_more(trained, table, 
 def test_help_is_there_without_what_the_commands_need():
     code = "import sys; from eastward.cli import app; print(sorted(set(sys.modules) & {'skrub', 'sklearn', 'pandas'}))"
     import subprocess
-    import sys
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

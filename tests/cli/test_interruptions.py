@@ -7,11 +7,14 @@ import resource
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from command_runs import claims, command, run
 
+from eastward.cli.errors import explanation
 from eastward.model_folder import load_model
 
 FEW = ["--epochs", "2", "--folds", "2", "--quiet"]
@@ -97,6 +100,16 @@ def test_a_full_disk_keeps_the_old_predictions(trained, tmp_path, little_room, e
     assert "make room first" in done.err
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.parquet", out.name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_full_disk_is_recognised_in_whatever_words_torch_has_for_it(size):
+    with pytest.raises(RuntimeError) as caught:
+        torch.save(torch.zeros(size), "/dev/full")
+    sentence, code = explanation(caught.value)
+    assert code == 1
+    assert sentence.startswith("no room left to write to. What was finished is whole")
 
 
 # Checkpoints come first, then the weights, then the preprocessing, which is larger in this table.

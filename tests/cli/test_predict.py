@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,6 +48,14 @@ def test_training_saving_and_a_fresh_process_give_the_same_bits(table, tmp_path)
     done = fresh("predict", tmp_path / "m", tmp_path / "new.parquet", "-o", out)
     assert done.code == 0, done.err
     assert np.array_equal(read_table(out)[PROBABILITIES].to_numpy(), here)
+
+
+def test_predicting_loads_nothing_that_only_training_needs():
+    code = "import sys, eastward.model_folder; print([m for m in sys.modules if m == 'lightning_fabric'])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
 
 
 def test_a_file_and_its_parts_give_the_same_bits(trained, tmp_path, monkeypatch):

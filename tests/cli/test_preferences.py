@@ -55,7 +55,11 @@ def test_costs_are_brought_into_the_order_of_the_classes(tmp_path, name, text):
     [
         ("small.csv", "0,1\n1,0\n", "a table of 3 rows and columns"),
         ("words.csv", "0,1,2\n3,much,4\n5,6,0\n", "a table of numbers"),
-        ("other.csv", "true,cat,bird\ncat,0,1\n", "got 'bird'"),
+        (
+            "other.csv",
+            "true,cat,bird\ncat,0,1\n",
+            "class in --cost of eastward must be one of cat, dog, no pet; got 'bird'",
+        ),
         ("cut.json", "[[0, 1", "a .csv or .json table"),
         ("infinite.csv", "0,1,2\n3,0,inf\n5,6,0\n", "all finite"),
     ],

@@ -14,6 +14,7 @@ from hostile import CLASSES, IMAGE, SCRIPT, hostile_summary
 
 from eastward.reporting import evaluation_summary, render_html, report_summary
 from eastward.reporting.charts import interval_chart
+from eastward.reporting.training_chart import closing_gap
 
 
 class Page(HTMLParser):
@@ -126,3 +127,20 @@ def test_many_classes_stay_well_under_five_megabytes(size):
     text = render_html(report_summary("Many", "f1_macro", evaluation=evaluation))
     assert len(text.encode()) < 3_000_000
     assert "does not fit on a page" in text
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "expected"),
+    [
+        ((0.2, 0.05), "were 0.300 apart at temperature 0.2 and 0.100 apart at temperature 0.05."),
+        ((0.2, 0.2), "Here it stayed at 0.2: surrogate and metric were 0.300 apart at first"),
+        ((None, None), ""),
+    ],
+)
+def test_the_gap_between_surrogate_and_metric_is_said_as_it_was(temperatures, expected):
+    history = [
+        {"stage": "s", "temperature": temperature, "valid_loss": loss, "valid_score": 0.7}
+        for temperature, loss in zip(temperatures, (0.6, 0.4), strict=True)
+    ]
+    sentence = closing_gap(history, higher_is_better=True)
+    assert (expected in sentence) if expected else (sentence == "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pandas as pd
 import pytest
@@ -82,6 +83,15 @@ def test_undecodable_headers_and_json_are_named_as_well(tmp_path):
     assert "at position 7 (line 1)" in failing(tmp_path / "a.jsonl", b'{"a":"x\xf6"}\n')
 
 
+def test_an_unknown_encoding_is_a_mistake_of_the_caller(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    expected = r"encoding of \w+ must be a text encoding; got 'klingon'. Common ones are utf-8"
+    with pytest.raises(ValueError, match=expected):
+        read_table(tmp_path / "a.csv", encoding="klingon")
+    with pytest.raises(ValueError, match=expected):
+        list(iter_tables(tmp_path / "a.csv", encoding="klingon"))
+
+
 def test_text_of_sixteen_bits_is_recognised(tmp_path):
     sentence = failing(tmp_path / "a.csv", "a,b\n1,2\n".encode("utf-16"))
     assert "Try encoding='utf-16'" in sentence
@@ -100,6 +110,10 @@ def test_truncated_compression_and_parquet_are_told_apart_from_bad_tables(tmp_pa
     whole = gzip.compress(("a,b\n" + "1,2\n" * 100_000).encode())
     sentence = failing(tmp_path / "a.csv.gz", whole[: len(whole) // 2])
     assert "must be a complete gzip file; got a.csv.gz, which breaks off after" in sentence
+    found = re.search(r"after ([\d,]+) decompressed bytes, in line ([\d,]+)", sentence)
+    read, line = (int(number.replace(",", "")) for number in found.groups())
+    assert 0 < read < 400_000
+    assert line == 1 + read // 4  # each line has four bytes
     claims(50).to_parquet(tmp_path / "b.parquet")
     content = (tmp_path / "b.parquet").read_bytes()
     assert "must be a complete Parquet file" in failing(tmp_path / "b.parquet", content[:-100])

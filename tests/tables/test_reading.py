@@ -58,6 +58,19 @@ def test_parts_are_the_whole_cut_at_exactly_the_wanted_rows(tmp_path, ending):
     assert all(list(part.index) == list(range(len(part))) for part in parts)
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_file_that_is_read_in_parts_is_never_in_memory_as_a_whole(tmp_path, ending):
+    path = tmp_path / f"large.{ending}"
+    numbers = np.random.default_rng(0)
+    with TableWriter(path) as writer:
+        for _ in range(32):
+            writer.write(pd.DataFrame(numbers.normal(size=(20_000, 8)), columns=list("abcdefgh")))
+    before = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - before for _ in iter_tables(path, 20_000)]
+    assert len(held) == 32
+    assert max(held) < 0.25 * 32 * 20_000 * 8 * 8, [f"{size / 1e6:.0f} MB" for size in held]
+
+
 def test_frames_of_pandas_polars_and_arrow_are_tables_too():
     frame = claims(30)
     table = pa.Table.from_pandas(frame)

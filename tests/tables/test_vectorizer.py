@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from sample_tables import claims
 from sklearn.base import clone
+from skrub import StringEncoder
 
 from eastward.tables import Column, conform, frame_columns, make_vectorizer, read_table
+from eastward.tables.strings import DistinctStringEncoder
 
 
 def features(rows: int = 240) -> pd.DataFrame:
@@ -33,6 +35,30 @@ def test_two_fits_give_the_same_bits():
     first, second = (make_vectorizer().fit_transform(features()) for _ in range(2))
     assert np.array_equal(first, second)
     assert np.array_equal(clone(make_vectorizer()).fit_transform(features()), first)
+
+
+def test_texts_that_repeat_are_encoded_as_skrub_does_to_the_last_bit():
+    texts = pd.Series([f"shop number {k % 70}" for k in range(500)], name="shop").astype("str")
+    texts[::9] = None
+    ours = DistinctStringEncoder(random_state=0).fit(texts)
+    skrubs = StringEncoder(random_state=0).fit(texts)
+    later = texts.sample(frac=1, random_state=1)  # another order, and an index to keep
+    later.iloc[3] = "somewhere else"
+    pd.testing.assert_frame_equal(ours.transform(later), skrubs.transform(later), check_exact=True)
+
+
+def test_each_distinct_text_is_looked_at_once(monkeypatch):
+    frame = pd.DataFrame({"shop": [f"shop number {k % 70}" for k in range(500)]})
+    vectorizer = make_vectorizer().fit(frame)
+    seen = []
+    encode = StringEncoder.transform
+    monkeypatch.setattr(
+        StringEncoder,
+        "transform",
+        lambda self, column: seen.append(len(column)) or encode(self, column),
+    )
+    assert vectorizer.transform(frame).shape == (500, 30)
+    assert seen == [70]
 
 
 def test_infinite_and_huge_numbers_count_as_missing():

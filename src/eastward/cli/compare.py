@@ -32,7 +32,19 @@ Out = Annotated[
 ]
 Methods = Annotated[
     str | None,
-    typer.Option("--methods", metavar="NAMES", help="Names with commas; all ten if not given."),
+    typer.Option(
+        "--methods",
+        metavar="NAMES",
+        help="Names with commas; if not given, all that have no star in the list below.",
+    ),
+]
+Estimators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--estimator",
+        metavar="NAME=MODULE:OBJECT",
+        help="Add a scikit-learn estimator of your own, such as svm=sklearn.svm:SVC. May be repeated.",
+    ),
 ]
 Splits = Annotated[int, typer.Option("--splits", min=2, help="Repetitions.")]
 TestShare = Annotated[
@@ -54,6 +66,7 @@ def compare(
     prefer: options.Prefer = None,
     cost: options.Cost = None,
     methods: Methods = None,
+    estimator: Estimators = None,
     splits: Splits = 10,
     test_share: TestShare = 0.2,
     out: Out = None,
@@ -78,6 +91,12 @@ def compare(
       eastward compare claims.csv --target fraud
       eastward compare claims.csv -t fraud -m matthews_corrcoef --splits 5 -o comparison
       eastward compare claims.csv -t fraud --methods cross_entropy,eastward,random_forest
+      eastward compare claims.csv -t fraud --estimator svm=sklearn.svm:SVC
+
+    Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (what the others are compared with),
+    east_paper, eastward, random_forest, random_forest_tuned, gradient_boosting, gradient_boosting_tuned; and
+    ensemble, where LightGBM is installed. By name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*,
+    eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
     """
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
@@ -93,6 +112,7 @@ def compare(
         encoding=encoding,
     )
     name, bound = metric_choice(metric, prefer, cost, task.classes)
+    chosen = _chosen_methods(methods, estimator or [])
     facts = describe_task(task)
     say(data_shown(facts, target))
     from eastward.comparison import compare as run
@@ -106,7 +126,7 @@ def compare(
             task.features,
             task.labels,
             name,
-            methods=None if methods is None else [word.strip() for word in methods.split(",")],
+            methods=chosen,
             n_splits=splits,
             test_size=test_share,
             random_state=seed,
@@ -119,6 +139,15 @@ def compare(
             method_options={"hidden": layer_widths(hidden), "max_epochs": epochs},
         )
     _conclude(comparison, facts, f"{target} in {task.name}", out, again)
+
+
+def _chosen_methods(names: str | None, own: list[str]) -> list[Any]:
+    """Names of methods and pairs of name and estimator, as the comparison takes them."""
+    from eastward.cli.own_estimators import own_estimators
+    from eastward.comparison import DEFAULT_METHODS
+
+    given = DEFAULT_METHODS if names is None else [word.strip() for word in names.split(",")]
+    return [*given, *own_estimators(own)]
 
 
 @contextmanager

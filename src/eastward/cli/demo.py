@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,8 +41,8 @@ def demo(
     started = time.perf_counter()
     check_folder(out, resume=False, overwrite=True)
     frame, target = load_embedded("digits_long_tail")
-    task = load_task(frame, target)
-    facts = {**describe_task(task), "name": "digits"}
+    task = replace(load_task(frame, target), name="handwritten digits")
+    facts = describe_task(task)
     say(data_shown(facts, target))
     say("\nFour methods on the same splits ...")
     with live_table() as progress:

@@ -24,7 +24,7 @@ EXIT_UNEXPECTED, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 # Ways a system says that there is no more room: full disk, quota used up, file-size limit.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # torch and safetensors say the same in words of their own, as other types of errors.
-NO_ROOM_WORDS = ("inline_container.cc", *(f"os error {code}" for code in NO_ROOM))
+NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" for code in NO_ROOM))
 
 
 class ExplainingGroup(TyperGroup):

@@ -67,19 +67,19 @@ def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, f
         if what not in {"recall", "precision"} or not colon or not equals:
             _checks.fail("eastward", "--prefer", PREFERENCE, repr(preference))
         number = _checks.positive("eastward", f"--prefer {preference}", _number(factor, preference))
-        betas[class_named(name, classes)] = number if what == "recall" else 1 / number
+        betas[class_named(name, classes, "--prefer")] = number if what == "recall" else 1 / number
     return betas
 
 
-def class_named(name: str, classes: NDArray[Any]) -> Any:
-    """The class that is written ``name``."""
+def class_named(name: str, classes: NDArray[Any], option: str) -> Any:
+    """The class that is written ``name`` in ``option``."""
     names = label_names(classes)
     if name not in names:
         exact = [known for known in names if known.lower() == name.strip().lower()]
         if len(exact) != 1:
             advice = _checks.near_misses(name, names)
             expected = f"one of {', '.join(names[:12])}"
-            _checks.fail("eastward", "the class", expected, repr(name), advice)
+            _checks.fail("eastward", f"class in {option}", expected, repr(name), advice)
         name = exact[0]
     return classes.tolist()[names.index(name)]
 
@@ -142,6 +142,8 @@ def _named_costs(content: Mapping[str, Any], classes: NDArray[Any]) -> list[list
     table: list[list[Any]] = [[0.0] * len(positions) for _ in positions]
     for true, row in content.items():
         for predicted, cost in row.items():
-            first, second = (str(class_named(str(name), classes)) for name in (true, predicted))
+            first, second = (
+                str(class_named(str(name), classes, "--cost")) for name in (true, predicted)
+            )
             table[positions[first]][positions[second]] = cost or 0.0
     return table

@@ -60,7 +60,7 @@ def compare(
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor.
     methods : None, sequence or mapping, optional
-        None for the ten default methods; names from :func:`eastward.comparison.method_names`; pairs
+        None for the default methods; names from :func:`eastward.comparison.method_names`; pairs
         ``(name, estimator)``; or a mapping from name to scikit-learn estimator. The baseline is added if missing.
     n_splits : int, default=10
         Repetitions, 2 at least.

@@ -140,7 +140,7 @@ def run_stages(
     )
     model.history_ = result.history
     model.members_.eval().requires_grad_(requires_grad=False)
-    model.report_ = stage_report(result, rows, model.metric_)
+    model.report_ = stage_report(result, rows, model.metric_, model.classes_.tolist())
     model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
     if _tunes_decision(model):
         last = list(result.held_out.values())[-1]

@@ -45,8 +45,17 @@ def save(model: Any, path: Path) -> None:
     FOLDER.write(
         path,
         _description(model),
-        lambda folder: save_file(_tensors(model), folder / "weights.safetensors"),
+        lambda folder: _write_weights(_tensors(model), folder / "weights.safetensors"),
     )
+
+
+def _write_weights(tensors: dict[str, Tensor], path: Path) -> None:
+    path.touch()
+    mode = (
+        path.stat().st_mode
+    )  # what the umask gives; safetensors would let nobody but the owner read
+    save_file(tensors, path)
+    path.chmod(mode)
 
 
 def _tensors(model: Any) -> dict[str, Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,11 +20,13 @@ __all__ = ["stage_report"]
 INNER_FOLDS = 5
 
 
-def stage_report(result: TrainingResult, rows: Rows, metric: Metric) -> dict[str, Any]:
+def stage_report(
+    result: TrainingResult, rows: Rows, metric: Metric, classes: Sequence[Any]
+) -> dict[str, Any]:
     """Held-out scores after each stage, with arg max and with a tuned decision, and sentences on them.
 
     The tuned decision is scored across folds: offsets for the rows of one fold come from the other folds, so the
-    number does not flatter itself.
+    number does not flatter itself. The trainer speaks of classes by their positions; here they get their names.
 
     Returns
     -------
@@ -39,9 +43,24 @@ def stage_report(result: TrainingResult, rows: Rows, metric: Metric) -> dict[str
         "held_out_rows": len(next(iter(result.held_out.values())).rows),
         "stages": stages,
         "sentences": _sentences(stages, metric),
-        "notes": list(result.notes),
+        "notes": [with_class_names(note, classes) for note in result.notes],
         "interrupted": result.interrupted,
     }
+
+
+def with_class_names(note: str, classes: Sequence[Any]) -> str:
+    """A sentence of the trainer with names of classes in place of their positions.
+
+    Examples
+    --------
+    >>> with_class_names("classes [0, 2] are no longer predicted", ["cat", "cow", "dog"])
+    "classes ['cat', 'dog'] are no longer predicted"
+    """
+
+    def named(found: re.Match[str]) -> str:
+        return f"classes {[classes[int(position)] for position in found[1].split(', ')]}"
+
+    return re.sub(r"classes \[(\d+(?:, \d+)*)\]", named, note)
 
 
 def _score(scores: Tensor, held: HeldOut, rows: Rows, metric: Metric) -> float:

@@ -53,9 +53,15 @@ def closing_gap(history: Sequence[Record], *, higher_is_better: bool) -> str:
     if not soft:
         return ""
     first, last = (_gap(record, higher_is_better) for record in (soft[0], soft[-1]))
+    warm, cold = (float(record["temperature"]) for record in (soft[0], soft[-1]))
+    if warm == cold:
+        return (
+            f"Here it stayed at {warm:g}: surrogate and metric were {wording.number(first)} apart at first "
+            f"and {wording.number(last)} in the end."
+        )
     return (
-        f"Surrogate and metric were {wording.number(first)} apart at temperature {soft[0]['temperature']:g} "
-        f"and {wording.number(last)} apart at temperature {soft[-1]['temperature']:g}."
+        f"Surrogate and metric were {wording.number(first)} apart at temperature {warm:g} "
+        f"and {wording.number(last)} apart at temperature {cold:g}."
     )
 
 

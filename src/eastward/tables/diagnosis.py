@@ -21,6 +21,7 @@ __all__ = ["check_quotes", "explained"]
 
 CALLER = "read_table"
 CHUNK = 1 << 20
+STEP = 64
 CONVERSION = re.compile(
     r"In CSV column #(?P<column>\d+): (?:Row #\d+: )?CSV conversion error to \w+: "
     r"invalid value '(?P<value>.*)'"
@@ -73,13 +74,15 @@ def _fail_by_words(path: Path, form: FileFormat, words: str) -> None:
 def _check_decompression(path: Path, form: FileFormat) -> None:
     if form.compression is None:
         return
-    read = 0
+    read, line = 0, 1
     try:
         with bytes_of(path, form) as stream:
-            while chunk := stream.read(CHUNK):
+            # Small steps: a step that fails gives nothing, and what came before it names the place.
+            while chunk := stream.read(STEP):
                 read += len(chunk)
+                line += chunk.count(b"\n")
     except (OSError, EOFError, pa.ArrowException) as error:
-        got = f"{path.name}, which breaks off after {read:,} decompressed bytes ({error})"
+        got = f"{path.name}, which breaks off after {read:,} decompressed bytes, in line {line:,} ({error})"
         advice = "Copy or download it again."
         _checks.fail(CALLER, "source", f"a complete {form.compression} file", got, advice)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from eastward import _checks
 
-__all__ = ["FileFormat", "bytes_of", "file_format", "separator_of"]
+__all__ = ["FileFormat", "bytes_of", "check_encoding", "file_format", "separator_of"]
 
 SUFFIXES = {
     ".csv": "csv",
@@ -64,6 +65,15 @@ def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat
         expected = "a .parquet or .arrow file without outer compression"
         _checks.fail(caller, argument, expected, f"{path.name!r}", advice)
     return FileFormat(kind, compression)
+
+
+def check_encoding(encoding: str, caller: str) -> None:
+    """Refuse a name that Python knows no encoding by."""
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        advice = "Common ones are utf-8, cp1252, latin-1 and utf-16."
+        _checks.fail(caller, "encoding", "a text encoding", repr(encoding), advice)
 
 
 def bytes_of(path: Path, form: FileFormat) -> Any:

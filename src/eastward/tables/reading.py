@@ -15,7 +15,7 @@ import pyarrow.parquet
 from eastward import _checks
 from eastward.tables.columns import Column, normalized
 from eastward.tables.diagnosis import check_quotes, explained
-from eastward.tables.formats import FileFormat, bytes_of, file_format, separator_of
+from eastward.tables.formats import FileFormat, bytes_of, check_encoding, file_format, separator_of
 
 __all__ = ["count_rows", "iter_tables", "read_table", "source_name", "table_columns"]
 
@@ -57,6 +57,7 @@ def read_table(
         return table if columns is None else _chosen(table, columns, source_name(source))
     path = _existing(source)
     form = file_format(path, "read_table")
+    check_encoding(encoding, "read_table")
     with explained(path, form, encoding):
         table = to_frame(_read(path, form, columns, encoding))
     if form.is_text and form.kind != "jsonl":
@@ -108,6 +109,7 @@ def iter_tables(
         return
     path = _existing(source)
     form = file_format(path, "iter_tables")
+    check_encoding(encoding, "iter_tables")
     with explained(path, form, encoding):
         batches = _batches(path, form, rows_per_batch, columns, kinds, encoding)
         for table in _exact_sizes(batches, rows_per_batch):
@@ -219,7 +221,8 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     if form.kind == "parquet":
         # Through a small buffer: pages of a mapped file would count as memory until somebody else needs it.
-        file = pa.parquet.ParquetFile(path, buffer_size=BLOCK_BYTES)
+        # And not read ahead: Arrow would keep the bytes of all row groups until the last one is done.
+        file = pa.parquet.ParquetFile(path, buffer_size=BLOCK_BYTES, pre_buffer=False)
         wanted = _present(columns, file.schema_arrow.names)
         yield from file.iter_batches(batch_size=rows, columns=wanted)
     elif form.kind == "arrow":

@@ -40,14 +40,16 @@ def make_vectorizer() -> Pipeline:
     from sklearn.impute import SimpleImputer  # noqa: PLC0415
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
     from sklearn.preprocessing import FunctionTransformer, OneHotEncoder  # noqa: PLC0415
-    from skrub import StringEncoder, TableVectorizer  # noqa: PLC0415
+    from skrub import TableVectorizer  # noqa: PLC0415
+
+    from eastward.tables.strings import DistinctStringEncoder  # noqa: PLC0415
 
     encode = OneHotEncoder(handle_unknown="ignore", dtype=np.float32, sparse_output=False)
     table = TableVectorizer(
         cardinality_threshold=CATEGORY_LIMIT,
         # No column is left out for two values: then an unknown value would look like the first one.
         low_cardinality=encode,
-        high_cardinality=StringEncoder(random_state=0),
+        high_cardinality=DistinctStringEncoder(random_state=0),
         drop_if_constant=True,
     )
     return Pipeline(

@@ -10,15 +10,17 @@ does not know (other modules, devices, precisions, several processes) takes the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional
 
 from eastward.training.batches import Rows
 from eastward.training.members import Members, StackedMLP
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["DirectGradient", "direct_gradient", "gradient_of", "without_dust"]
 

@@ -17,14 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 from torch.multiprocessing.spawn import ProcessException
@@ -35,6 +32,9 @@ from eastward.training.members import Members
 from eastward.training.processes import STOP_REQUEST
 from eastward.training.runner import TrainingResult, train_members
 from eastward.training.stages import Stage
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["in_processes", "make_fabric", "processes_to_start", "train_with_devices"]
 
@@ -119,6 +119,13 @@ def in_a_job() -> bool:
 
 def make_fabric(options: Mapping[str, Any]) -> Fabric:
     """Device, precision and loggers, as Lightning Fabric has them; launched if this is one process of a job."""
+    # Loaded by whoever trains: it takes seconds, and a model that only predicts has no use for it.
+    from lightning_fabric import Fabric  # noqa: PLC0415
+    from lightning_fabric.plugins.environments.torchelastic import (  # noqa: PLC0415
+        TorchElasticEnvironment,
+    )
+    from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: PLC0415
+
     together = options["devices"] != 1 or options["strategy"] == "ddp"
     if not (in_a_job() and together):
         return Fabric(**options)

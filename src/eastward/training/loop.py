@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from eastward.confusion import Counts
@@ -35,6 +34,9 @@ from eastward.training.processes import Processes
 from eastward.training.scoring import hard_tables, padded, score_members
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Run", "held_out_logits", "new_run", "run_stage"]
 

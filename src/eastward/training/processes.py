@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from eastward.distributed import process_sum
 from eastward.protocols import Reduce
 from eastward.training.batches import take
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["STOP_REQUEST", "Processes"]
 

@@ -6,10 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from eastward.decisions import bagged_offsets, multilabel_thresholds, smoothed_offsets
@@ -26,6 +25,9 @@ from eastward.training.processes import Processes
 from eastward.training.progress import progress_callbacks
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
 
