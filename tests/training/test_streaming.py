@@ -13,7 +13,7 @@ import torch
 
 from eastward.estimator.construction import stage_options
 from eastward.training import Callback
-from eastward.training.streams import ParquetTable, RowShares, StreamBatches
+from eastward.training.streams import ParquetTable, PreparedRows, RowShares, StreamBatches
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
 from small_models import clusters, quick, same_model
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def numbers_and_labels(rows):
-    return (
+    return PreparedRows(
         torch.from_numpy(rows.column("number").to_numpy().copy()).unsqueeze(1),
         torch.from_numpy(rows.column("label").to_numpy().copy()),
     )
