@@ -224,6 +224,17 @@ def test_what_cannot_be_streamed_is_named(labelled, tmp_path):
         small().fit(words, "label")
 
 
+def test_a_table_too_small_to_hold_rows_out_is_named(tmp_path):
+    pq.write_table(pa.table({"a": [1.0, 2.0], "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"X of .* must be large enough to hold rows out"):
+        small(validation_fraction=1e-6).fit(tmp_path / "t.parquet", "label")
+
+
+def test_several_readers_bring_the_same_rows_in_the_same_order(folder):
+    alone, many = stream(folder, readers=1), stream(folder, readers=3)
+    assert rows_of(epoch(alone)) == rows_of(epoch(many))
+
+
 def test_a_missing_value_is_named_with_its_column(tmp_path):
     values = np.arange(500.0)
     values[3::7] = np.nan

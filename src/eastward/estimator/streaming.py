@@ -165,6 +165,10 @@ def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Ta
         mine = stream.shares.drawn(position, group, purpose)
         if mine.any():
             parts.append(stream.table.read(group, columns).filter(pa.array(mine)))
+    if not parts:
+        got = f"{stream.table.rows:,} rows, none of which was drawn"
+        advice = "Read a table as small as this into memory."
+        _checks.fail(CALLER, "X", "large enough to hold rows out", got, advice)
     return pa.concat_tables(parts)
 
 
