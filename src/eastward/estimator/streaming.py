@@ -36,7 +36,6 @@ __all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_f
 HELD_ROWS, SAMPLE_ROWS, SAMPLED_GROUPS = 100_000, 100_000, 64
 # Data frames have a price for each column of each slice: larger ones for those.
 VECTORIZED_ROWS = 131_072
-CACHED_ROWS = 4_096
 
 Vectorize = Callable[[pa.Table], NDArray[np.float32]]
 
@@ -116,28 +115,17 @@ def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def numbers(rows: pa.Table) -> NDArray[np.float32]:
     """Numeric columns as one float32 array; missing values are NaN."""
-    values = [
-        _numbers_of(name, column)
-        for name, column in zip(rows.column_names, rows.columns, strict=True)
-    ]
-    table = np.empty((rows.num_rows, rows.num_columns), dtype=np.float32)
-    # Columns become rows in pieces that stay in the cache: in one go, each column would touch all of the memory.
-    for start in range(0, rows.num_rows, CACHED_ROWS):
-        piece = table[start : start + CACHED_ROWS]
-        for position, column in enumerate(values):
-            piece[:, position] = column[start : start + CACHED_ROWS]
+    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            advice = "Use `eastward train`, which takes strings and dates, or leave it out."
+            _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
+    single = pa.schema([(name, pa.float32()) for name in rows.schema.names])
+    # One call for all columns: each further one would fight for Python's lock with the training of the network.
+    (batch,) = rows.cast(single, safe=False).combine_chunks().to_batches()
+    table: NDArray[np.float32] = batch.to_tensor(null_to_nan=True, row_major=True).to_numpy()
     return table
-
-
-def _numbers_of(name: str, column: pa.ChunkedArray) -> NDArray[Any]:
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        advice = "Use `eastward train`, which takes strings and dates, or leave it out."
-        _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
-    values: NDArray[Any] = (
-        column.cast(pa.float32()) if pa.types.is_boolean(kind) else column
-    ).to_numpy()
-    return values
 
 
 def is_stream(X: Any) -> bool:
