@@ -5,9 +5,9 @@
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
 averaging of gradients, AdamW); the time of the sums over processes that a step of ``EASTLoss`` asks for, with a metric
-that needs margins (F1) and one that needs the matrix (weighted kappa); and the time of gathering all logits instead, with
-its backward pass. What is sent is noted while the loss runs, and sent again with a clock beside it; bytes are counted
-there, too. The two processes meet before each measurement; medians of the slower one.
+that needs margins (F1) and one that needs the matrix (weighted kappa); and the time of gathering all logits instead,
+with its backward pass. What is sent is noted while the loss runs, and sent again with a clock beside it; bytes are
+counted there, too. The two processes meet before each measurement; medians of the slower one.
 Rows of results that are there already are kept, so that numbers of classes can be measured one at a time.
 """
 

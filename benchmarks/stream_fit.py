@@ -6,7 +6,7 @@ Protocol. A table of 30 float32 columns and a rare class is generated as Parquet
 of 250 000) in a temporary folder and deleted afterwards. A process of its own fits one epoch of cross-entropy on all of
 it, batch 4096, one hidden layer of 64; the largest resident memory of the process, imports included, is noted. Then, on
 a smaller table of such rows (``--timed-rows``), one epoch is timed both ways: streamed, and in memory (the same rows
-read before ``fit``), in alternation; the shortest time of each counts, because other work on the machine only ever adds.
+read before ``fit``), in turn; the shortest time of each counts, because other work on the machine only ever adds.
 One thread trains; the stream has a second one to read and to prepare rows.
 """
 
