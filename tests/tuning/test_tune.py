@@ -73,7 +73,7 @@ def test_two_workers_share_one_study(data, tmp_path, kind):
     command = [sys.executable, "-c", WORKER, str(storage), paths]
     workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for worker in workers:
-        _, errors = worker.communicate(timeout=200)
+        _, errors = worker.communicate(timeout=600)
         assert worker.returncode == 0, errors[-2000:]
     result = tune(*data, space=GRID, trials=4, storage=storage, parameters=QUICK)
     tried = {tuple(sorted(trial["parameters"].items())) for trial in result.trials}
