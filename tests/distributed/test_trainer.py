@@ -115,8 +115,9 @@ def test_what_cannot_travel_is_named():
 def agreed_in_a_job(folder: Path) -> None:
     """The papers' recipe: cooling on plateaus, early stopping and the best epoch are all decisions."""
     X, y = clusters(counts=(90, 45, 20))
-    settings = {"recipe": "paper", "n_folds": 1, "patience": 1, "max_cold_steps": 2}
-    fitted = model(**settings, max_epochs=40, dropout=0.25, devices=2, strategy="ddp").fit(X, y)
+    settings = {"recipe": "paper", "n_folds": 1, "patience": 1, "max_cold_steps": 1}
+    settings |= {"max_epochs": 40, "learning_rate": 0.05, "dropout": 0.25}
+    fitted = model(**settings, devices=2, strategy="ddp").fit(X, y)
     path = folder / f"rank-{os.environ['RANK']}.pt"
     torch.save({"history": fitted.history_, "weights": weights_of(fitted)}, path)
 
