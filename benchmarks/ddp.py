@@ -148,6 +148,7 @@ def row_of(classes: int, repetitions: int) -> dict[str, Any]:
     margins = messages(MARGINS, classes)
     row: dict[str, Any] = {
         "classes": classes,
+        "repetitions": repetitions,
         "step": median_time(plain_step(classes), repetitions),
         "margins": median_time(sent_again(margins), repetitions),
         "logits": median_time(gathered(classes), repetitions),
@@ -181,11 +182,12 @@ def shown(row: dict[str, Any]) -> str:
         added("logits"),
         f"{row['margins_bytes']:,} / {row['matrix_bytes']:,} / {row['logits_bytes']:,}",
         f"{row['logits_bytes'] / row['margins_bytes']:.0f}",
+        f"{row['repetitions']}",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def write(new: list[dict[str, Any]], repetitions: int) -> None:
+def write(new: list[dict[str, Any]]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / "results.json"
     kept = {row["classes"]: row for row in (json.loads(path.read_text()) if path.exists() else [])}
@@ -193,11 +195,11 @@ def write(new: list[dict[str, Any]], repetitions: int) -> None:
     rows = [kept[classes] for classes in sorted(kept)]
     path.write_text(json.dumps(rows, indent=1))
     head = ["classes", "plain step", "margins added", "matrix added", "all logits added"]
-    head += ["bytes: margins / matrix / logits", "logits / margins"]
+    head += ["bytes: margins / matrix / logits", "logits / margins", "repetitions"]
     lines = [
         "# What the exact loss adds to a step of DistributedDataParallel",
         "",
-        f"Made by `{COMMAND}` ({repetitions} repetitions); the protocol stands at the top of that file.",
+        f"Made by `{COMMAND}`; the protocol stands at the top of that file.",
         "Bytes are what one process hands over in a step, there and back.",
         "",
         "| " + " | ".join(head) + " |",
@@ -223,7 +225,7 @@ def main() -> None:
         rows = json.loads(path.read_text())
     print("\n".join(map(shown, rows)))
     if not given.no_write:
-        write(rows, given.repetitions)
+        write(rows)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ def load_task(
 
 
 def _row_weights(column: pd.Series, name: str) -> NDArray[np.float64]:
-    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = pd.to_numeric(column, errors="coerce")
+    values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~np.isfinite(values) | (values < 0)
     if wrong.any():
         got = f"{str(column[wrong].iloc[0])!r} among {int(wrong.sum()):,} such values"
