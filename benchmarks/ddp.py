@@ -4,9 +4,10 @@
 
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
-averaging of gradients, AdamW); the time of the sum of tables over processes with its backward pass, for the counts
-(4 x d) that F1 and its relatives need and the matrix (d x d) that kappa and costs need; and the time of gathering
-all logits instead, with its backward pass. The two processes meet before each measurement; medians of the slower one.
+averaging of gradients, AdamW); the time of the sums over processes that a step of ``EASTLoss`` asks for, with a metric
+that needs margins (F1) and one that needs the matrix (weighted kappa); and the time of gathering all logits instead,
+with its backward pass. What is sent is noted while the loss runs, and sent again with a clock beside it; bytes are
+counted there, too. The two processes meet before each measurement; medians of the slower one.
 Rows of results that are there already are kept, so that numbers of classes can be measured one at a time.
 """
 
@@ -29,7 +30,7 @@ import torch.multiprocessing
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from eastward.distributed import process_sum
+import eastward as ew
 
 RESULTS = Path(__file__).parents[1] / "results" / "ddp"
 COMMAND = "python benchmarks/ddp.py"
@@ -38,6 +39,7 @@ CLASSES = (2, 10, 100, 1000, 10_000)
 # A matrix of more classes than this takes hundreds of megabytes, which nobody would send.
 LARGEST_MATRIX = 1000
 FLOAT = 4
+MARGINS, MATRIX = "f1_macro", "cohen_kappa_linear"
 
 
 def median_time(action: Callable[[], None], repetitions: int) -> float:
@@ -74,14 +76,34 @@ def plain_step(classes: int) -> Callable[[], None]:
     return step
 
 
-def summed(shape: tuple[int, ...]) -> Callable[[], None]:
-    table = torch.rand(shape, requires_grad=True)
-    slope = torch.rand(shape)
+def messages(metric: str, classes: int) -> list[Tensor]:
+    """What a step of the loss sums over processes, forward and backward."""
+    sent: list[Tensor] = []
+    send = dist.all_reduce
 
+    def noted(tensor: Tensor, *arguments: Any, **options: Any) -> Any:
+        sent.append(tensor.clone())
+        return send(tensor, *arguments, **options)
+
+    dist.all_reduce = noted  # type: ignore[assignment]
+    try:
+        logits = torch.randn(BATCH, classes, requires_grad=True)
+        ew.EASTLoss(metric)(logits, torch.randint(classes, (BATCH,))).backward()
+    finally:
+        dist.all_reduce = send
+    return sent
+
+
+def sent_again(tensors: list[Tensor]) -> Callable[[], None]:
     def action() -> None:
-        process_sum(table).backward(slope)
+        for tensor in tensors:
+            dist.all_reduce(tensor)
 
     return action
+
+
+def volume(tensors: list[Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in tensors)
 
 
 class _Gathered(torch.autograd.Function):
@@ -123,19 +145,23 @@ def worker(rank: int, port: int, repetitions: int, path: str, chosen: list[int])
 
 def row_of(classes: int, repetitions: int) -> dict[str, Any]:
     parameters = sum(p.numel() for p in network(classes).parameters())
+    margins = messages(MARGINS, classes)
     row: dict[str, Any] = {
         "classes": classes,
+        "repetitions": repetitions,
         "step": median_time(plain_step(classes), repetitions),
-        "counts": median_time(summed((1, 4, classes)), repetitions),
+        "margins": median_time(sent_again(margins), repetitions),
         "logits": median_time(gathered(classes), repetitions),
         # there and back
-        "counts_bytes": 2 * 4 * classes * FLOAT,
-        "matrix_bytes": 2 * classes**2 * FLOAT,
+        "margins_bytes": volume(margins),
+        "matrix_bytes": 8 * classes**2 + FLOAT,
         "logits_bytes": 2 * WORLD * BATCH * classes * FLOAT,
         "gradient_bytes": parameters * FLOAT,
     }
     if classes <= LARGEST_MATRIX:
-        row["matrix"] = median_time(summed((1, classes, classes)), repetitions)
+        matrix = messages(MATRIX, classes)
+        row["matrix"] = median_time(sent_again(matrix), repetitions)
+        row["matrix_bytes"] = volume(matrix)
     return row
 
 
@@ -151,29 +177,30 @@ def shown(row: dict[str, Any]) -> str:
     cells = [
         f"{row['classes']:,}",
         f"{1e3 * row['step']:.1f} ms",
-        added("counts"),
+        added("margins"),
         added("matrix"),
         added("logits"),
-        f"{row['counts_bytes']:,} / {row['matrix_bytes']:,} / {row['logits_bytes']:,}",
-        f"{row['logits_bytes'] / row['counts_bytes']:.0f}",
+        f"{row['margins_bytes']:,} / {row['matrix_bytes']:,} / {row['logits_bytes']:,}",
+        f"{row['logits_bytes'] / row['margins_bytes']:.0f}",
+        f"{row['repetitions']}",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def write(new: list[dict[str, Any]], repetitions: int) -> None:
+def write(new: list[dict[str, Any]]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / "results.json"
     kept = {row["classes"]: row for row in (json.loads(path.read_text()) if path.exists() else [])}
     kept.update({row["classes"]: row for row in new})
     rows = [kept[classes] for classes in sorted(kept)]
     path.write_text(json.dumps(rows, indent=1))
-    head = ["classes", "plain step", "counts added", "matrix added", "all logits added"]
-    head += ["bytes: counts / matrix / logits", "logits / counts"]
+    head = ["classes", "plain step", "margins added", "matrix added", "all logits added"]
+    head += ["bytes: margins / matrix / logits", "logits / margins", "repetitions"]
     lines = [
         "# What the exact loss adds to a step of DistributedDataParallel",
         "",
-        f"Made by `{COMMAND}` ({repetitions} repetitions); the protocol stands at the top of that file.",
-        "Bytes are those of one process, there and back.",
+        f"Made by `{COMMAND}`; the protocol stands at the top of that file.",
+        "Bytes are what one process hands over in a step, there and back.",
         "",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",
@@ -198,7 +225,7 @@ def main() -> None:
         rows = json.loads(path.read_text())
     print("\n".join(map(shown, rows)))
     if not given.no_write:
-        write(rows, given.repetitions)
+        write(rows)
 
 
 if __name__ == "__main__":

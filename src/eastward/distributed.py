@@ -1,9 +1,13 @@
-"""A differentiable sum over processes.
+"""Differentiable sums over processes.
 
 Only the table of a batch travels, never the logits. The backward pass sums the incoming gradients over
 processes as well: each process holds the same loss of the summed table, so its own samples receive W times
 the gradient, and the averaging of DistributedDataParallel makes that exactly the gradient of one process
 that holds all the data.
+
+A loss has the same slope at the summed table in every process, so that the sum of the gradients is this slope times
+the sum of what came down to the losses: on the way back one number travels (:func:`total_table`,
+:func:`summed_gradient`).
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.protocols import Reduce
 
-__all__ = ["process_sum", "resolve_reduce"]
+__all__ = ["process_sum", "resolve_reduce", "summed_gradient", "total_table"]
 
 
 class _AllReduceSum(torch.autograd.Function):
@@ -56,6 +60,48 @@ def process_sum(table: Tensor, group: dist.ProcessGroup | None = None) -> Tensor
     total = table.clone()
     dist.all_reduce(total, group=group)
     return total
+
+
+class _TotalTable(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, table: Tensor, total: Tensor) -> Tensor:  # noqa: ARG004 - for the graph alone
+        return total.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+class _SummedGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, reduce: Reduce) -> Tensor:
+        ctx.reduce = reduce
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.reduce(gradient), None
+
+
+def total_table(table: Tensor, total: Tensor) -> Tensor:
+    """The sum ``total`` of the processes' tables, of which ``table`` is the differentiable part of this one."""
+    joined: Tensor = _TotalTable.apply(table, total)  # type: ignore[no-untyped-call]  # torch has no types here
+    return joined
+
+
+def summed_gradient(value: Tensor, reduce: Reduce) -> Tensor:
+    """The value as it is; on the way back, the sum of the processes' gradients by it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> leaf = torch.tensor(2.0, requires_grad=True)
+    >>> summed_gradient(leaf, lambda gradient: 4 * gradient).backward()
+    >>> leaf.grad
+    tensor(4.)
+    """
+    summed: Tensor = _SummedGradient.apply(value, reduce)  # type: ignore[no-untyped-call]
+    return summed
 
 
 def resolve_reduce(process_group: Any) -> Reduce | None:

@@ -28,6 +28,12 @@ pytestmark = pytest.mark.distributed
 
 WORLDS = (2, 4)
 METRICS = ew.metrics.names()
+# Double precision goes through the definition of the loss, single precision through kernels.
+KINDS = [
+    (metric, dtype)
+    for metric in ("f1_macro", "cohen_kappa_linear")
+    for dtype in (torch.float32, torch.float64)
+]
 
 
 def worker(rank: int, world: int, address: str, folder) -> None:
@@ -40,6 +46,8 @@ def worker(rank: int, world: int, address: str, folder) -> None:
         found["without a group"] = bits(rank, world, None)
         found["a group of one"] = bits(rank, world, alone[rank])
         found["sub-group"] = in_half(rank, world, halves[rank // (world // 2)])
+        for kind in KINDS:
+            found[kind] = with_own_factor(rank, world, kind)
         torch.save(found, folder / f"{world}-{rank}.pt")
     finally:
         dist.destroy_process_group()
@@ -85,6 +93,28 @@ def in_half(rank: int, world: int, group) -> tuple:
     value = loss(model(inputs), targets)
     value.backward()
     return value.item(), gradient(model)
+
+
+def with_own_factor(rank: int, world: int, kind: tuple) -> tuple:
+    """Each process multiplies its loss by a number of its own; and what travels meanwhile."""
+    metric, dtype = kind
+    scenario, sent = SCENARIOS["uneven last batch"], []
+    model = network(3).to(dtype)
+    inputs, targets, _ = part(batch(3, scenario, world, 0), scenario, world, rank)
+    send = dist.all_reduce
+
+    def noted(tensor, *arguments, **options):
+        sent.append(tuple(tensor.shape))
+        return send(tensor, *arguments, **options)
+
+    dist.all_reduce = noted
+    try:
+        (make_loss(metric, scenario)(model(inputs.to(dtype)), targets) * (rank + 1)).backward()
+    finally:
+        dist.all_reduce = send
+    slope = gradient(model)
+    dist.all_reduce(slope)
+    return slope, sent
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +201,25 @@ def test_a_sub_group_has_the_gradient_of_its_own_rows(results, world):
         ours, averaged = results[world, half * world // 2]["sub-group"]
         assert ours == pytest.approx(value.item(), abs=1e-9)
         assert_same_direction_and_length(averaged, gradient(model))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_losses_with_factors_of_their_own_have_the_gradient_of_their_sum(results, world, kind):
+    metric, dtype = kind
+    scenario = SCENARIOS["uneven last batch"]
+    inputs, targets, _ = batch(3, scenario, world, 0)
+    model = network(3).to(dtype)
+    make_loss(metric, scenario, process_group=None)(model(inputs.to(dtype)), targets).backward()
+    factors = world * (world + 1) / 2
+    rtol = 1e-4 if dtype == torch.float32 else 1e-9
+    for rank in range(world):
+        slope, _ = results[world, rank][kind]
+        torch.testing.assert_close(slope, factors * gradient(model), rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_margins_or_the_matrix_travel_once_and_one_number_comes_back(results, kind):
+    rows = 3  # diagonal and two margins; or the rows of a matrix of three classes
+    _, sent = results[2, 0][kind]
+    assert [shape[-2:] for shape in sent] == [(rows, 3), ()]

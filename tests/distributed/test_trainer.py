@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from eastward.model_folder import load_model
 from eastward.training import Callback
 from eastward.training.launch import in_processes
 
@@ -108,3 +110,51 @@ def test_what_cannot_travel_is_named():
         ).fit(X, y)
     with pytest.raises(ValueError, match="strategy of EASTClassifier must be 'auto' or 'ddp'"):
         model(devices=2, strategy="fsdp").fit(X, y)
+
+
+def agreed_in_a_job(folder: Path) -> None:
+    """The papers' recipe: cooling on plateaus, early stopping and the best epoch are all decisions."""
+    X, y = clusters(counts=(90, 45, 20))
+    settings = {"recipe": "paper", "n_folds": 1, "patience": 1, "max_cold_steps": 1}
+    settings |= {"max_epochs": 40, "learning_rate": 0.05, "dropout": 0.25}
+    fitted = model(**settings, devices=2, strategy="ddp").fit(X, y)
+    path = folder / f"rank-{os.environ['RANK']}.pt"
+    torch.save({"history": fitted.history_, "weights": weights_of(fitted)}, path)
+
+
+def test_ranks_agree_on_cooling_stopping_and_the_best_epoch(tmp_path):
+    in_processes(2, partial(agreed_in_a_job, tmp_path))
+    first, second = (torch.load(tmp_path / f"rank-{k}.pt", weights_only=False) for k in range(2))
+    names = ("epoch", "temperature", "valid_loss", "valid_score")
+    told = [
+        [[record[name] for name in names] for record in run["history"]] for run in (first, second)
+    ]
+    assert told[0] == told[1]
+    temperatures = [record["temperature"] for record in first["history"]]
+    assert temperatures[-1] < temperatures[0]  # it cooled
+    assert len(temperatures) < 40  # and stopped
+    for name, value in first["weights"].items():
+        np.testing.assert_array_equal(value, second["weights"][name])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_command_line_trains_in_two_processes(tmp_path, streamed):
+    X, y = clusters(counts=(240, 120, 60))
+    names = np.array(["no", "perhaps", "yes"])[y]
+    columns = {f"f{k}": X[:, k] for k in range(X.shape[1])}
+    city = np.array(["Graz", "Linz"])[(X[:, 0] > 0).astype(int)]
+    data, out = tmp_path / "data", tmp_path / "model"
+    data.mkdir()
+    table = pa.table({**columns, "city": city, "label": names})
+    pq.write_table(table, data / "t.parquet", row_group_size=64)
+    source = data if streamed else data / "t.parquet"
+    words = ["train", source, "-t", "label", "-o", out, "--devices", "2", "--quiet"]
+    words += ["--epochs", "4", "--hidden", "16", "--folds", "1" if streamed else "2"]
+    start = "import sys; from eastward.cli import main; sys.argv[0] = 'eastward'; main()"
+    command = [sys.executable, "-c", start, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    written = sorted(path.name for path in out.iterdir())
+    assert written == ["model", "preprocessing.skops", "report.html", "summary.json", "task.json"]
+    scores = load_model(out).predict(table.drop_columns("label").to_pandas())
+    assert np.mean(scores == names) > 0.5

@@ -130,6 +130,14 @@ def test_the_default_recipe_warms_up_and_then_follows_the_ladder():
     assert list(LADDER) == sorted(LADDER, reverse=True)
 
 
+@pytest.mark.parametrize("batch_size", [32, 1024])
+def test_by_default_every_batch_of_the_metric_has_every_class(batch_size):
+    """What the study of batch sizes recommends: stratified, corrected by the prior, 256 rows or more."""
+    warm, aligned = recipe_stages("auto", **{**OPTIONS, "batch_size": batch_size})
+    assert (warm.stratified, warm.batch_size) == (False, batch_size)
+    assert (aligned.stratified, aligned.batch_size) == (True, max(256, batch_size))
+
+
 def test_the_aligned_stage_can_be_switched_off():
     stages = recipe_stages("auto", **{**OPTIONS, "aligned": False})
     assert stages == recipe_stages("cross_entropy", **OPTIONS)

@@ -13,7 +13,7 @@ import torch
 
 from eastward.estimator.construction import stage_options
 from eastward.training import Callback
-from eastward.training.streams import ParquetTable, RowShares, StreamBatches
+from eastward.training.streams import ParquetTable, PreparedRows, RowShares, StreamBatches
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
 from small_models import clusters, quick, same_model
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def numbers_and_labels(rows):
-    return (
+    return PreparedRows(
         torch.from_numpy(rows.column("number").to_numpy().copy()).unsqueeze(1),
         torch.from_numpy(rows.column("label").to_numpy().copy()),
     )
@@ -222,6 +222,17 @@ def test_what_cannot_be_streamed_is_named(labelled, tmp_path):
     pq.write_table(table, words / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'city' of X .* must be numbers"):
         small().fit(words, "label")
+
+
+def test_a_table_too_small_to_hold_rows_out_is_named(tmp_path):
+    pq.write_table(pa.table({"a": [1.0, 2.0], "label": [0, 1]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"X of .* must be large enough to hold rows out"):
+        small(validation_fraction=1e-6).fit(tmp_path / "t.parquet", "label")
+
+
+def test_several_readers_bring_the_same_rows_in_the_same_order(folder):
+    alone, many = stream(folder, readers=1), stream(folder, readers=3)
+    assert rows_of(epoch(alone)) == rows_of(epoch(many))
 
 
 def test_a_missing_value_is_named_with_its_column(tmp_path):

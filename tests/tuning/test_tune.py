@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,6 +52,35 @@ def test_a_database_is_a_storage_too(data, tmp_path):
     url = f"sqlite:///{tmp_path / 'study.db'}"
     tune(*data, space=GRID, trials=1, storage=url, parameters=QUICK)
     assert len(tune(*data, space=GRID, trials=2, storage=url, parameters=QUICK).trials) == 2
+
+
+WORKER = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[2])
+from test_tune import GRID, QUICK
+from small_models import clusters
+from eastward.tuning import tune
+tune(*clusters(counts=(60, 40, 20)), space=GRID, trials=4, storage=sys.argv[1], parameters=QUICK)
+"""
+
+
+@pytest.mark.parametrize("kind", ["journal", "database"])
+def test_two_workers_share_one_study(data, tmp_path, kind):
+    """The second one looks for the study while the first one works on it."""
+    storage = tmp_path / "study.log" if kind == "journal" else f"sqlite:///{tmp_path / 'study.db'}"
+    tune(*data, space=GRID, trials=1, storage=storage, parameters=QUICK)
+    paths = json.dumps([str(Path(__file__).parent), str(Path(__file__).parents[1] / "estimator")])
+    command = [sys.executable, "-c", WORKER, str(storage), paths]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for worker in workers:
+        _, errors = worker.communicate(timeout=600)
+        assert worker.returncode == 0, errors[-2000:]
+    result = tune(*data, space=GRID, trials=4, storage=storage, parameters=QUICK)
+    tried = {tuple(sorted(trial["parameters"].items())) for trial in result.trials}
+    # a worker that is in the middle of a trial when the last one ends still finishes it
+    assert 4 <= len(result.trials) <= 5
+    assert len(tried) >= 3
+    assert [trial["number"] for trial in result.trials] == list(range(len(result.trials)))
 
 
 def test_a_study_of_other_data_is_refused(data, tmp_path):

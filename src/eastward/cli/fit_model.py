@@ -150,7 +150,8 @@ def _trained(
         random_state=plan.seed,
         **plan.parameters,
     )
-    classifier.fit(vectors, task.labels[rows])
+    weights = None if task.weights is None else task.weights[rows]
+    classifier.fit(vectors, task.labels[rows], weights)
     if classifier.report_["interrupted"]:
         raise KeyboardInterrupt
     remembered = {
@@ -172,4 +173,5 @@ def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         model.classes.tolist(),
         model.classifier.metric_,
         offsets=model.classifier.offsets_,
+        sample_weight=None if task.weights is None else task.weights[held],
     )

@@ -23,6 +23,7 @@ __all__ = [
     "Prefer",
     "Seed",
     "Target",
+    "Weight",
     "command_line",
 ]
 
@@ -69,6 +70,14 @@ Cost = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", metavar="COLUMN", help="Leave a column out. May be repeated."),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN",
+        help="Numbers that say how much each row counts, in training and in judging: 2 is the row twice.",
+    ),
 ]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing-target", help="Leave rows without a label out.")

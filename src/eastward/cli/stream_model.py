@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from eastward.cli.fit_model import FitPlan, write_summary
 from eastward.cli.folders import CHECKPOINT
 from eastward.estimator import EASTClassifier
+from eastward.estimator.stream_weights import weight_values
 from eastward.estimator.streaming import TableStream, draw_shares, plain_values, rows_for
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary
@@ -60,11 +61,21 @@ class StreamedTask:
 
 
 def open_stream(
-    data: Path, target: str, *, ignore: Sequence[str], holdout: float, seed: int
+    data: Path,
+    target: str,
+    *,
+    ignore: Sequence[str],
+    holdout: float,
+    seed: int,
+    weight: str | None = None,
 ) -> StreamedTask:
     """Look at the files: fit preprocessing on a bounded sample, count classes and unknown categories."""
     table = ParquetTable(data)
-    columns = table.columns_without([target, *ignore])
+    weighed = [] if weight is None else [weight]
+    for argument, names in (("target", [target]), ("ignore", ignore), ("weight", weighed)):
+        for name in names:
+            table.check_column(name, argument=argument)
+    columns = table.columns_without([target, *ignore, *weighed])
     shares = draw_shares(table, seed, held=0.1, test=holdout)
     raw = TableStream(table, target, columns, shares)
     sample = rows_for(raw, "sample", [*columns, target])
@@ -76,7 +87,7 @@ def open_stream(
     counts.pop(None, None)
     facts = _facts(Task(frame, labels, target, data.stem), counts, table)
     facts["warnings"] += unknown_categories(table, vectorizer, kinds)
-    stream = TableStream(table, target, columns, shares, FrameVectors(vectorizer, kinds))
+    stream = TableStream(table, target, columns, shares, FrameVectors(vectorizer, kinds), weight)
     return StreamedTask(data.stem, stream, vectorizer, facts, np.unique(np.asarray(list(counts))))
 
 
@@ -157,7 +168,7 @@ def fit_stream_model(
 
 
 def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
-    rows = rows_for(task.stream, "test", [*task.stream.columns, task.stream.target])
+    rows = rows_for(task.stream, "test", task.stream.names)
     codes = np.searchsorted(model.classes, plain_values(rows.column(task.stream.target)))
     return evaluation_summary(
         codes,
@@ -165,7 +176,12 @@ def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
         model.classes.tolist(),
         model.classifier.metric_,
         offsets=model.classifier.offsets_,
+        sample_weight=_weights(rows, task.stream.weight),
     )
+
+
+def _weights(rows: pa.Table, column: str | None) -> NDArray[np.float32] | None:
+    return None if column is None else weight_values(rows.column(column), column)
 
 
 def _finding(

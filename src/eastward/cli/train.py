@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,6 +68,7 @@ def train(
     prefer: options.Prefer = None,
     cost: options.Cost = None,
     ignore: options.Ignore = None,
+    weight: options.Weight = None,
     drop_missing_target: options.DropMissing = False,
     drop_rare_classes: options.DropRare = False,
     holdout: Holdout = 0.2,
@@ -113,10 +113,9 @@ def train(
     commands = _commands(context, data, out)
     if is_streamed(data):
         chosen = (metric, prefer, cost)
+        opened = {"ignore": ignore or (), "weight": weight, "holdout": holdout, "seed": seed}
         with going_on(f"Continue with:  {again}"):
-            _train_on_stream(
-                data, target, ignore or (), chosen, parameters, holdout, seed, out, commands
-            )
+            _train_on_stream(data, target, opened, chosen, parameters, out, commands)
         return
     task = load_task(
         data,
@@ -124,6 +123,7 @@ def train(
         drop_missing_target=drop_missing_target,
         drop_rare_classes=drop_rare_classes,
         ignore=ignore or (),
+        weight=weight,
         encoding=encoding,
     )
     name, bound = metric_choice(metric, prefer, cost, task.classes)
@@ -155,11 +155,9 @@ def is_streamed(data: Path) -> bool:
 def _train_on_stream(
     data: Path,
     target: str,
-    ignore: Sequence[str],
+    opened: dict[str, Any],
     chosen: tuple[str, list[str] | None, Path | None],
     parameters: dict[str, Any],
-    holdout: float,
-    seed: int,
     out: Path,
     commands: dict[str, str],
 ) -> None:
@@ -168,10 +166,10 @@ def _train_on_stream(
     from eastward.cli.preferences import metric_choice
     from eastward.cli.stream_model import fit_stream_model, open_stream
 
-    task = open_stream(data, target, ignore=ignore, holdout=holdout, seed=seed)
+    task = open_stream(data, target, **opened)
     name, bound = metric_choice(*chosen, task.classes)
     _introduce(task.facts, target)
-    plan = FitPlan(name, bound, parameters, holdout, seed)
+    plan = FitPlan(name, bound, parameters, opened["holdout"], opened["seed"])
     _conclude(fit_stream_model(task, plan, out, commands=commands), out)
 
 

@@ -214,8 +214,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         y : array-like or str
             ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators; None with a DataLoader; the name of the
             target column with a path.
-        sample_weight : array-like, optional
-            ``(n_samples,)``; a row of weight zero does not exist.
+        sample_weight : array-like or str, optional
+            ``(n_samples,)``; a row of weight zero does not exist. With a path, the name of the column of weights.
         validation_data : tuple (X, y) or DataLoader, optional
             Rows to stop and tune by, instead of a split; one network is trained then.
 

@@ -56,16 +56,20 @@ def fit_loader(
 
 def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
     """Fit ``model`` on Parquet files that may be larger than memory."""
-    if sample_weight is not None or validation is not None or model.class_weight is not None:
-        names = "sample_weight, validation_data and class_weight"
-        advice = "Read the files into memory for these, or pass a DataLoader."
-        _checks.fail(preparation.CALLER, names, "None with Parquet files", "a value", advice)
+    if validation is not None:
+        advice = "Read the files into memory for it, or pass a DataLoader."
+        expected = "None with Parquet files"
+        _checks.fail(preparation.CALLER, "validation_data", expected, "a value", advice)
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        expected = "the name of a column with Parquet files"
+        got = type(sample_weight).__name__
+        _checks.fail(preparation.CALLER, "sample_weight", expected, got)
     if model.n_folds not in ("auto", 1):
         advice = "Rows of a stream are not dealt out to folds: one network is trained."
         _checks.fail(
             preparation.CALLER, "n_folds", "'auto' or 1 with Parquet files", model.n_folds, advice
         )
-    rows, source, labels = streaming.prepared_stream(model, X, y, seed)
+    rows, source, labels = streaming.prepared_stream(model, X, y, sample_weight, seed)
     _set_labels(model, labels)
     model.n_folds_ = 1
     generator = torch.Generator().manual_seed(seed)

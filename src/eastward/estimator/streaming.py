@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from eastward import _checks
 from eastward.estimator.preparation import (
@@ -19,16 +18,24 @@ from eastward.estimator.preparation import (
     Labels,
     check_finite,
     encode_labels,
-    known_labels,
 )
 from eastward.estimator.scaling import Scaler
+from eastward.estimator.stream_weights import Weighting, class_codes, weighting_of
 from eastward.training import Rows
-from eastward.training.streams import ParquetTable, RowShares, StreamBatches
+from eastward.training.streams import (
+    SLICE_ROWS,
+    ParquetTable,
+    PreparedRows,
+    RowShares,
+    StreamBatches,
+)
 
 __all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_for"]
 
 # Rows kept in memory to stop and to decide by, to fit preprocessing on, and the row groups that they come from.
 HELD_ROWS, SAMPLE_ROWS, SAMPLED_GROUPS = 100_000, 100_000, 64
+# Data frames have a price for each column of each slice: larger ones for those.
+VECTORIZED_ROWS = 131_072
 
 Vectorize = Callable[[pa.Table], NDArray[np.float32]]
 
@@ -49,6 +56,8 @@ class TableStream:
         Rows for each purpose.
     vectorize : callable, optional
         From an Arrow table of ``columns`` to a float32 array; default: the columns are numbers already.
+    weight : str, optional
+        The column of weights.
     """
 
     table: ParquetTable
@@ -56,24 +65,33 @@ class TableStream:
     columns: Sequence[str]
     shares: RowShares
     vectorize: Vectorize | None = None
+    weight: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.columns, self.target, *([] if self.weight is None else [self.weight])]
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """From an Arrow table to scaled inputs and class indices; it travels to other processes."""
+    """From an Arrow table to scaled inputs, class indices and weights; it travels to other processes."""
 
     target: str
     columns: Sequence[str]
     classes: NDArray[Any]
     scaler: Scaler | None
     vectorize: Vectorize | None
+    weighting: Weighting | None = None
 
-    def __call__(self, rows: pa.Table) -> tuple[Tensor, Tensor]:
-        """Inputs ``(n, F)`` and targets ``(n,)``."""
-        features = self.features(rows)
-        tensor = torch.from_numpy(features)
-        inputs = tensor if self.scaler is None else self.scaler(tensor)
-        return inputs, self.codes(rows)
+    def __call__(self, rows: pa.Table) -> PreparedRows:
+        """Inputs ``(n, F)``, targets ``(n,)`` and weights."""
+        inputs = torch.from_numpy(self.features(rows))
+        if self.scaler is not None:
+            inputs = self.scaler.in_place(inputs)
+        codes = class_codes(rows.column(self.target), self.classes)
+        weights = None if self.weighting is None else self.weighting(rows, codes)
+        return PreparedRows(inputs, codes, weights)
 
     def features(self, rows: pa.Table) -> NDArray[np.float32]:
         """The features as numbers, finite."""
@@ -82,13 +100,9 @@ class Prepare:
             return self.vectorize(chosen)
         table = numbers(chosen)
         # One pass over memory in its order; only if something is wrong are columns looked at one by one.
-        if not np.isfinite(table.sum(dtype=np.float64)):
+        if not np.isfinite(table.sum()):
             check_finite(table, list(self.columns))
         return table
-
-    def codes(self, rows: pa.Table) -> Tensor:
-        """Class indices."""
-        return known_labels(plain_values(rows.column(self.target)), self.classes, argument="y")
 
 
 def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -101,16 +115,16 @@ def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def numbers(rows: pa.Table) -> NDArray[np.float32]:
     """Numeric columns as one float32 array; missing values are NaN."""
-    table = np.empty((rows.num_rows, rows.num_columns), dtype=np.float32)
-    for position, (name, column) in enumerate(zip(rows.column_names, rows.columns, strict=True)):
-        kind = column.type
+    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
         if not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         ):
             advice = "Use `eastward train`, which takes strings and dates, or leave it out."
             _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
-        values = column.cast(pa.float32()) if pa.types.is_boolean(kind) else column
-        table[:, position] = values.to_numpy()
+    single = pa.schema([(name, pa.float32()) for name in rows.schema.names])
+    # One call for all columns: each further one would fight for Python's lock with the training of the network.
+    (batch,) = rows.cast(single, safe=False).combine_chunks().to_batches()
+    table: NDArray[np.float32] = batch.to_tensor(null_to_nan=True, row_major=True).to_numpy()
     return table
 
 
@@ -139,10 +153,14 @@ def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Ta
         mine = stream.shares.drawn(position, group, purpose)
         if mine.any():
             parts.append(stream.table.read(group, columns).filter(pa.array(mine)))
+    if not parts:
+        got = f"{stream.table.rows:,} rows, none of which was drawn"
+        advice = "Read a table as small as this into memory."
+        _checks.fail(CALLER, "X", "large enough to hold rows out", got, advice)
     return pa.concat_tables(parts)
 
 
-def as_stream(model: Any, X: Any, y: Any, seed: int) -> TableStream:
+def as_stream(model: Any, X: Any, y: Any, weight: str | None, seed: int) -> TableStream:
     """What a user gave, as a stream."""
     if isinstance(X, TableStream):
         return X
@@ -152,9 +170,12 @@ def as_stream(model: Any, X: Any, y: Any, seed: int) -> TableStream:
             CALLER, "y", "the name of a column with Parquet files", type(y).__name__, advice
         )
     table = ParquetTable(X)
-    columns = table.columns_without([y])
+    table.check_column(y, argument="y")
+    if weight is not None:
+        table.check_column(weight, argument="sample_weight")
+    columns = table.columns_without([y] if weight is None else [y, weight])
     shares = draw_shares(table, seed % 2**31, held=float(model.validation_fraction))
-    return TableStream(table, y, columns, shares)
+    return TableStream(table, y, columns, shares, weight=weight)
 
 
 def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
@@ -168,25 +189,29 @@ def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
     return encode_labels(np.asarray(list(counts))), counts
 
 
-def prepared_stream(model: Any, X: Any, y: Any, seed: int) -> tuple[Rows, StreamBatches, Labels]:
+def prepared_stream(
+    model: Any, X: Any, y: Any, weight: str | None, seed: int
+) -> tuple[Rows, StreamBatches, Labels]:
     """Held-out rows in memory, the others as a stream, and the labels; sets what the model remembers of features."""
-    stream = as_stream(model, X, y, seed)
+    stream = as_stream(model, X, y, weight, seed)
     labels, counts = stream_labels(stream)
-    columns = [*stream.columns, stream.target]
-    prepare = Prepare(stream.target, stream.columns, labels.classes, None, stream.vectorize)
-    sample = prepare.features(rows_for(stream, "sample", columns))
+    classes = labels.classes
+    weighting = weighting_of(
+        stream.table, stream.target, stream.weight, model.class_weight, classes
+    )
+    prepare = Prepare(stream.target, stream.columns, classes, None, stream.vectorize, weighting)
+    sample = prepare.features(rows_for(stream, "sample", stream.names))
     model.n_features_in_ = sample.shape[1]
     if stream.vectorize is None:
         model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
     bins = 0 if model.bins == "auto" else int(model.bins)  # rows are many, and pieces take memory
     model.scaler_ = Scaler.of(sample, bins=bins) if wanted else None
-    prepare = Prepare(
-        stream.target, stream.columns, labels.classes, model.scaler_, stream.vectorize
-    )
-    inputs, codes = prepare(rows_for(stream, "held", columns))
-    every = torch.arange(len(codes))
-    rows = Rows(inputs, codes, None, [every[:0]], [every], len(labels.classes))
-    source = StreamBatches(stream.table, stream.shares, prepare, columns)
-    model.class_counts_ = {name: counts[name] for name in labels.classes.tolist()}
+    prepare = replace(prepare, scaler=model.scaler_)
+    held = prepare(rows_for(stream, "held", stream.names))
+    every = torch.arange(len(held.targets))
+    rows = Rows(held.inputs, held.targets, held.weights, [every[:0]], [every], len(classes))
+    at_once = SLICE_ROWS if stream.vectorize is None else VECTORIZED_ROWS
+    source = StreamBatches(stream.table, stream.shares, prepare, stream.names, slice_rows=at_once)
+    model.class_counts_ = {name: counts[name] for name in classes.tolist()}
     return rows, source, labels

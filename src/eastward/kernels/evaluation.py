@@ -107,9 +107,10 @@ class Evaluation:
         if self.slopes is None:
             raise RuntimeError("the backward pass of a loss was asked for before its forward pass")
         with _full_precision(logits):
-            slopes = self._scaled_slopes(self.slopes, by_losses)
             if self.scoring.reduce is not None:
-                slopes = self.scoring.reduce(slopes)
+                # Slopes at the summed table are alike in all processes: their sum needs the factors alone.
+                by_losses = self.scoring.reduce(by_losses.float())
+            slopes = self._scaled_slopes(self.slopes, by_losses)
             samples = self.samples(logits)
             found = self.backend.gradient(self.problem, samples, self.saved, slopes)
         found = found[0] if self.single else found

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from eastward.distributed import summed_gradient
 from eastward.kernels.evaluation import Evaluation, evaluate
 from eastward.kernels.problems import Problem
 from eastward.kernels.scoring import Scoring
 from eastward.kernels.selection import backend_for
 from eastward.losses._batches import Batch, result_dtype
 from eastward.losses._labels import labels_and_weights
-from eastward.losses._tables import loss_of_tables, soft_tables
+from eastward.losses._tables import loss_of_tables, soft_tables, tables_of_all
 from eastward.metrics import Metric
 from eastward.protocols import Reduce, Step
 from eastward.steps import STEPS
@@ -68,13 +69,16 @@ def definition_of(
         ignore_index=terms.ignore_index,
         reduce=reduce,
     )
-    tables = reduce(tables) if reduce is not None else tables
+    if reduce is not None:
+        margins = not (terms.metric.needs_matrix or terms.multilabel)
+        tables = tables_of_all(tables, reduce, margins=margins)
     if anchor is not None:
         now = tables.detach()
         tables = anchor(now) + (tables - now)
-    return loss_of_tables(
+    loss = loss_of_tables(
         tables, terms.metric, virtual=terms.virtual, multilabel=terms.multilabel, warn=warn
     )
+    return loss if reduce is None else summed_gradient(loss, reduce)
 
 
 def loss_of_batch(

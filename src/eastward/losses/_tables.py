@@ -15,6 +15,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.confusion import Counts, class_confusion, class_counts, label_counts
+from eastward.distributed import total_table
 from eastward.losses._batches import Batch
 from eastward.memberships import class_probabilities, memberships_at
 from eastward.metrics import Metric, as_metric
@@ -90,6 +91,29 @@ def soft_tables(
             table = class_counts(degrees, batch.targets, **common).stack()
         tables.append(table)
     return torch.stack(tables)
+
+
+def tables_of_all(tables: Tensor, reduce: Reduce, *, margins: bool) -> Tensor:
+    """The sum of the processes' tables; its gradient is by the part of this process.
+
+    Parameters
+    ----------
+    tables : Tensor
+        ``(G, C, C)`` or ``(G, 4, C)``.
+    reduce : callable
+        Sum over processes.
+    margins : bool
+        Whether tables are counts of classes that exclude each other. They follow from the diagonal and the margins,
+        three numbers for each class, and no more travels.
+    """
+    own = tables.detach()
+    if not margins:
+        return total_table(tables, reduce(own))
+    tp, fp, fn, _ = own.unbind(1)
+    tp, predicted, true = reduce(torch.stack([tp, tp + fp, tp + fn], dim=1)).unbind(1)
+    fp, fn = (predicted - tp).clamp_min(0), (true - tp).clamp_min(0)
+    tn = (true.sum(1, keepdim=True) - true - fp).clamp_min(0)
+    return total_table(tables, torch.stack([tp, fp, fn, tn], dim=1))
 
 
 def _fixed_for_two_classes(step: Step) -> tuple[float, ...] | None:

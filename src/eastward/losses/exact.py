@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
+from eastward.losses._tables import tables_of_all
 from eastward.losses.modules import EASTLoss
 from eastward.protocols import Reduce, Scalar
 
@@ -77,7 +78,10 @@ def exact_backward(
     across = resolve_reduce(loss.process_group)
     totals = _class_totals(loss, batches, across)
     tables, states = _summed_tables(loss, model, batches, totals)
-    tables = (across(tables) if across is not None else tables).requires_grad_()
+    if across is not None:
+        margins = not (loss.metric.needs_matrix or loss.multilabel)
+        tables = tables_of_all(tables, across, margins=margins)
+    tables = tables.detach().requires_grad_()
     value = loss.loss_at(tables)
     (slope,) = torch.autograd.grad(value, tables)
     # DistributedDataParallel averages over processes; the gradient of the whole is their sum.

@@ -37,6 +37,8 @@ class Task:
         For titles.
     notes : tuple of str
         What was done to the table on the way.
+    weights : ndarray, optional
+        ``(rows,)``: how much each row counts.
     """
 
     features: pd.DataFrame
@@ -44,6 +46,7 @@ class Task:
     target: str
     name: str
     notes: tuple[str, ...] = ()
+    weights: NDArray[np.float64] | None = None
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -58,6 +61,7 @@ def load_task(
     drop_missing_target: bool = False,
     drop_rare_classes: bool = False,
     ignore: Sequence[str] = (),
+    weight: str | None = None,
     encoding: str = "utf-8",
 ) -> Task:
     """Features and labels from a file or frame; an error says what is wrong with it.
@@ -74,6 +78,8 @@ def load_task(
         Leave rows out whose class occurs only once, instead of stopping.
     ignore : sequence of str
         Columns to leave out, such as ids.
+    weight : str, optional
+        A column of non-negative numbers that say how much each row counts; not a feature then.
     encoding : str, default="utf-8"
         Of text files.
 
@@ -89,13 +95,14 @@ def load_task(
     ((4, 1), ['no', 'yes'])
     """
     table, name = read_table(source, encoding=encoding), source_name(source)
-    for argument, columns in (("target", [target]), ("ignore", ignore)):
+    weighed = [] if weight is None else [weight]
+    for argument, columns in (("target", [target]), ("ignore", ignore), ("weight", weighed)):
         for column in columns:
             if column not in table.columns:
                 fail_no_column(CALLER, argument, column, table, name)
     if isinstance(source, pd.DataFrame):
         check_one_type(source[target], target)
-    features = table.drop(columns=[target, *ignore])
+    features = table.drop(columns=[target, *ignore, *weighed])
     if not features.shape[1]:
         _checks.fail(CALLER, "source", "a table with columns besides the target", name)
     known, notes = _labelled_rows(table[target], target, drop=drop_missing_target)
@@ -104,7 +111,21 @@ def load_task(
     rows = np.flatnonzero(known)[kept]
     if len(rows) < len(table):
         features, labels = features.iloc[rows].reset_index(drop=True), labels[kept]
-    return Task(features, labels, target, _short_name(source), (*notes, *more_notes))
+    weights = None if weight is None else _row_weights(table[weight].iloc[rows], weight)
+    return Task(features, labels, target, _short_name(source), (*notes, *more_notes), weights)
+
+
+def _row_weights(column: pd.Series, name: str) -> NDArray[np.float64]:
+    numbers = pd.to_numeric(column, errors="coerce")
+    values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = ~np.isfinite(values) | (values < 0)
+    if wrong.any():
+        got = f"{str(column[wrong].iloc[0])!r} among {int(wrong.sum()):,} such values"
+        advice = "Fill them in, or leave those rows out."
+        _checks.fail(CALLER, f"weight {name!r}", "a column of non-negative numbers", got, advice)
+    if not values.any():
+        _checks.fail(CALLER, f"weight {name!r}", "positive for some rows", "zero for all")
+    return values
 
 
 def _labelled_rows(
