@@ -2,9 +2,9 @@
 Fine-tuning from saved weights: six kinds of questions
 ======================================================
 
-Questions ask for a description, an entity, a person, a place, a number or, rarely, an abbreviation, and the judge is the
-mean F1 over the six. A small transformer is trained with cross-entropy and saved; the metric then fine-tunes what is
-read from that folder, as one would with weights from elsewhere. Nothing is downloaded.
+Questions ask for a description, an entity, a person, a place, a number or, rarely, an abbreviation, and the judge is
+the mean F1 over the six. A small transformer is trained with cross-entropy and saved; the metric then fine-tunes
+what is read from that folder, as one would with weights from elsewhere. Nothing is downloaded.
 """
 
 import os
@@ -35,8 +35,8 @@ WORDS, LENGTH = 4000, 16
 KINDS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 
 # %%
-# Questions: those of TREC (Li and Roth, 2002), if the folder ``EASTWARD_DATA`` has them as ``text/trec.parquet``, otherwise
-# made up ones, in which the first words hint at the kind and are sometimes wrong.
+# Questions: those of TREC (Li and Roth, 2002), if the folder ``EASTWARD_DATA`` has them as ``text/trec.parquet``,
+# otherwise made up ones, in which the first words hint at the kind and are sometimes wrong.
 
 OPENINGS = {
     "ABBR": ["what does", "what is the abbreviation of", "what is the full form of"],
@@ -76,7 +76,7 @@ def questions(count=3000):
 
 
 texts, kinds = questions()
-print({kind: count for kind, count in sorted(Counter(KINDS[k] for k in kinds).items())})
+print(dict(sorted(Counter(KINDS[k] for k in kinds).items())))
 
 # %%
 # Words become numbers by their checksum: a tokenizer that needs no vocabulary. Zero is padding.
