@@ -152,7 +152,7 @@ def _report(
 
 
 def _weights_report(weighting: Weighting) -> dict[str, Any]:
-    known = {"tried": weighting.tried, "balanced": weighting.balanced}
+    known: dict[str, Any] = {"tried": weighting.tried, "balanced": weighting.balanced}
     if weighting.tried:
         known |= {"gain": weighting.gain, "standard_error": weighting.standard_error}
     return known
