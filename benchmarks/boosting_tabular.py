@@ -1,19 +1,21 @@
-"""Boosted trees on every table under ``EASTWARD_DATA/tabular``, decided and boosted by the metric or not.
+"""Boosted trees on every table under ``EASTWARD_DATA/tabular``, trained and decided by the metric or not.
 
-Run ``EASTWARD_DATA=../shared/data python benchmarks/boosting_tabular.py`` for all of it (about two hours on one core).
+Run ``EASTWARD_DATA=../shared/data python benchmarks/boosting_tabular.py`` for all of it (an hour or two on one core).
 Finished cells are kept in ``build/boosting/cells.jsonl``: stop it at any time, and the same command goes on;
 ``--minutes`` stops it by itself. It writes ``results/boosting/README.md`` and ``results.json`` with the sets that are
 complete. Delete the file of cells after changing what trains or decides.
 
-Protocol. Label column ``target``; text columns are categorical features, missing values stay missing. A table of more
-than ``--max-rows`` rows is cut to a stratified sample of that size, drawn once. Each split holds out 30 % of the rows,
-stratified. The libraries' default parameters with 100 rounds and learning rate 0.1. Macro-F1 of the held-out rows for:
-``plain``, the library as it is; ``balanced``, with weights inverse to the class frequencies (``scale_pos_weight`` for
-two classes); ``tuned``, plain with offsets per class tuned on five-fold predictions and guarded
-(``EASTBoostingClassifier(aligned=False)``); ``aligned``, ``EASTBoostingClassifier`` with its defaults, which keeps
-metric-aligned rounds only where cross-validation favours them. Over sets: mean, average rank, sets on which a method
-is better or worse than ``tuned`` by more than 0.005, and a two-sided Wilcoxon signed-rank test on the differences
-of sets' means.
+Protocol. Label column ``target``; text columns are categorical features, missing values stay missing. For each random
+state a table of more than ``--max-rows`` rows is cut to a stratified sample of that size, and 30 % of the rows are held
+out, stratified. The libraries' default parameters with 100 rounds and learning rate 0.1. Macro-F1 of the held-out rows
+for: ``plain``, the library as it is; ``balanced``, with weights inverse to the class frequencies
+(``class_weight="balanced"``); ``scaled``, the same in the form of ``scale_pos_weight``, where the weight of the most
+frequent class stays 1; ``tuned``, plain with offsets per class tuned on five-fold predictions and guarded
+(``EASTBoostingClassifier(balanced=False, aligned=False)``); ``default``, ``EASTBoostingClassifier`` as it is: balanced
+weights unless held-out rows favour none, metric-aligned rounds and offsets only where held-out rows favour them. Over
+sets: mean, average rank, sets on which a method is better or worse than ``balanced`` by more than 0.005, and a
+two-sided Wilcoxon signed-rank test on the differences of sets' means. The default was chosen on other random states
+(``development.md``).
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ from eastward.comparison.splits import stratified_split
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "boosting"
-METHODS = ("plain", "balanced", "tuned", "aligned")
-BASELINE, METRIC, MARGIN = "tuned", "f1_macro", 0.005
+KEY = ("set", "backend", "random_state", "max_rows", "bags")
+METHODS = ("plain", "balanced", "scaled", "tuned", "default")
+BASELINE, METRIC, MARGIN = "balanced", "f1_macro", 0.005
 
 
 def tables() -> list[Path]:
@@ -54,36 +57,40 @@ def tables() -> list[Path]:
     return sorted((Path(folder) / "tabular").glob("*/*.parquet"), key=lambda p: p.stat().st_size)
 
 
-def load(path: Path, max_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
+def load(path: Path, max_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     frame = pd.read_parquet(path)
     codes = pd.factorize(frame.pop("target").astype(str), sort=True)[0]
     if len(frame) > max_rows:
-        _, chosen = stratified_split(codes, max_rows / len(frame), seed=0)
+        _, chosen = stratified_split(codes, max_rows / len(frame), seed=seed)
         frame, codes = frame.iloc[chosen].reset_index(drop=True), codes[chosen]
         codes = np.unique(codes, return_inverse=True)[1]
     return frame, codes
 
 
-def cell(X: pd.DataFrame, y: np.ndarray, backend: str, split: int, bags: int) -> dict[str, Any]:
+def cell(X: pd.DataFrame, y: np.ndarray, backend: str, seed: int, bags: int) -> dict[str, Any]:
     """Scores of all methods on one split, with one library."""
-    train, test = stratified_split(y, 0.3, seed=split)
-    parts = X.iloc[train], y[train], X.iloc[test], y[test]
+    train, test = stratified_split(y, 0.3, seed=seed)
+    parts, truth = (X.iloc[train], y[train], X.iloc[test]), y[test]
     started = time.perf_counter()
-    chosen = {"n_bags": bags, "random_state": split}
+    chosen = {"n_bags": bags, "random_state": seed}
     model = EASTBoostingClassifier(METRIC, backend, **chosen).fit(*parts[:2])
     seconds = time.perf_counter() - started
+    balanced = bool(model.report_["weights"]["balanced"])
     tuned = model
-    if model.aligned_rounds_:
-        tuned = EASTBoostingClassifier(METRIC, backend, aligned=False, **chosen)
-        tuned.fit(*parts[:2])
-    raw, truth = model.raw_predict_proba(parts[2]), parts[3]
-    known = model.classes_
+    if balanced or model.aligned_rounds_:
+        options = {"balanced": False, "aligned": False, **chosen}
+        tuned = EASTBoostingClassifier(METRIC, backend, **options).fit(*parts[:2])
+    weights = class_weights(y[train])
     return {
-        "plain": macro_f1(known[raw.argmax(1)], truth),
-        "balanced": macro_f1(balanced_decisions(*parts[:3], backend, split), truth),
+        **{
+            name: macro_f1(weighted_decisions(*parts, backend, seed, each), truth)
+            for name, each in weights.items()
+        },
         "tuned": macro_f1(tuned.predict(parts[2]), truth),
-        "aligned": macro_f1(model.predict(parts[2]), truth),
-        "aligned_rounds": model.aligned_rounds_,
+        "default": macro_f1(model.predict(parts[2]), truth),
+        "kept_weights": balanced,
+        "kept_offsets": bool(np.any(model.offsets_ != 0)),
+        "kept_rounds": model.aligned_rounds_,
         "favoured": bool(model.aligned_rounds_),
         "seconds": seconds,
     }
@@ -94,19 +101,28 @@ def macro_f1(decisions: np.ndarray, truth: np.ndarray) -> float:
     return true_score(np.eye(size)[decisions], truth, METRIC)
 
 
-def balanced_decisions(
-    X: pd.DataFrame, y: np.ndarray, X_test: pd.DataFrame, backend: str, seed: int
+def class_weights(y: np.ndarray) -> dict[str, np.ndarray | None]:
+    """Weights of the rows ``y``, by the name of the method."""
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    balanced = len(y) / len(counts) / counts
+    return {
+        "plain": None,
+        "balanced": balanced[codes],
+        "scaled": (balanced / balanced.min())[codes],
+    }
+
+
+def weighted_decisions(
+    X: pd.DataFrame,
+    y: np.ndarray,
+    X_test: pd.DataFrame,
+    backend: str,
+    seed: int,
+    weight: np.ndarray | None,
 ) -> np.ndarray:
-    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    classes, codes = np.unique(y, return_inverse=True)
     columns = Columns.of(X, "from_dtype")
-    task = Task(len(classes), columns.categorical, 0.1, seed, 1, {})
-    library = make_backend(backend, task)
-    # For two classes the same as scale_pos_weight = negatives / positives, up to a common factor.
-    weight = (
-        (len(y) / len(classes) / counts)[codes]
-        if len(classes) > 2
-        else (np.where(codes == 1, counts[0] / counts[1], 1.0))
-    )
+    library = make_backend(backend, Task(len(classes), columns.categorical, 0.1, seed, 1, {}))
     inputs = [columns.encode(table).to_numpy(dtype=float) for table in (X, X_test)]
     scores = library.raw_scores(library.train(inputs[0], codes, weight, 100), inputs[1])
     return classes[scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(int)]
@@ -117,46 +133,55 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     path = options.store / "cells.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    done = {(c["set"], c["backend"], c["split"], c["max_rows"], c["bags"]) for c in cells}
+    done = {tuple(c[name] for name in KEY) for c in cells}
     deadline = time.monotonic() + 60 * options.minutes
     wanted = [
-        (table, backend, split)
-        for split in range(options.splits)
+        (table, backend, state)
+        for state in options.random_states
         for table in tables()
         for backend in ("lightgbm", "xgboost")
     ]
-    for table, backend, split in wanted:
-        key = {"set": table.stem, "backend": backend, "split": split, "max_rows": options.max_rows}
-        key["bags"] = options.bags
-        if tuple(key.values()) in done:
+    for table, backend, state in wanted:
+        named = (table.stem, backend, state, options.max_rows, options.bags)
+        key = dict(zip(KEY, named, strict=True))
+        if named in done:
             continue
         if time.monotonic() > deadline:
             print("out of time; the same command goes on from here")
             break
-        X, y = load(table, options.max_rows)
+        X, y = load(table, options.max_rows, state)
         found = {
             **key,
             "rows": len(y),
             "classes": int(y.max()) + 1,
-            **cell(X, y, backend, split, options.bags),
+            **cell(X, y, backend, state, options.bags),
         }
         cells.append(found)
         with path.open("a") as handle:
             handle.write(json.dumps(found) + "\n")
         shown = " ".join(f"{name} {found[name]:.3f}" for name in METHODS)
-        print(f"{table.stem} {backend} {split}: {shown} ({found['seconds']:.0f} s)", flush=True)
+        print(f"{table.stem} {backend} {state}: {shown} ({found['seconds']:.0f} s)", flush=True)
     scale = (options.max_rows, options.bags)
-    return [c for c in cells if (c["max_rows"], c["bags"]) == scale and c["split"] < options.splits]
+    wanted_states = set(options.random_states)
+    return [
+        c
+        for c in cells
+        if (c["max_rows"], c["bags"]) == scale and c["random_state"] in wanted_states
+    ]
 
 
-def means(cells: list[dict[str, Any]], backend: str, splits: int) -> pd.DataFrame:
-    """Mean score of each method on each set of which all splits are there."""
+def means(cells: list[dict[str, Any]], backend: str) -> pd.DataFrame:
+    """Mean score of each method on each set, over the random states that are there."""
     frame = pd.DataFrame([c for c in cells if c["backend"] == backend])
     if frame.empty:
         return frame
     grouped = frame.groupby("set")
-    columns = [*METHODS, "rows", "classes", "seconds", "favoured"]
-    return grouped[columns].mean()[grouped.size() == splits]
+    kept = ["kept_weights", "kept_offsets", "favoured"]
+    return (
+        grouped[[*METHODS, "rows", "classes", "seconds", *kept]]
+        .mean()
+        .assign(splits=grouped.size())
+    )
 
 
 def summary(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -181,7 +206,7 @@ def summary(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def method_lines(rows: list[dict[str, Any]], sets: int) -> str:
     lines = [
-        "| method | mean macro-F1 | average rank | difference to tuned | better–equal–worse | Wilcoxon p |",
+        "| method | mean macro-F1 | average rank | difference to balanced | better–equal–worse | Wilcoxon p |",
         "|---" * 6 + "|",
     ]
     for row in rows:
@@ -197,21 +222,22 @@ def method_lines(rows: list[dict[str, Any]], sets: int) -> str:
 
 
 def set_lines(table: pd.DataFrame) -> str:
-    head = ["| set | rows | classes | " + " | ".join(METHODS) + " | splits with aligned rounds |"]
-    lines = [*head, "|---" * (4 + len(METHODS)) + "|"]
+    shown = " | ".join((*METHODS, "splits", "kept weights", "offsets", "aligned rounds"))
+    lines = [f"| set | rows | classes | {shown} |", "|---" * (7 + len(METHODS)) + "|"]
     for name, row in table.sort_index().iterrows():
         best = max(row[m] for m in METHODS)
         shown = [f"**{row[m]:.3f}**" if row[m] == best else f"{row[m]:.3f}" for m in METHODS]
-        lines.append(
-            f"| {name} | {row['rows']:.0f} | {row['classes']:.0f} | {' | '.join(shown)} | {row['favoured']:.0%} |"
-        )
+        kept = [f"{row[each]:.0%}" for each in ("kept_weights", "kept_offsets", "favoured")]
+        cells = [f"{row['rows']:.0f}", f"{row['classes']:.0f}", *shown, f"{row['splits']:.0f}"]
+        lines.append(f"| {name} | {' | '.join([*cells, *kept])} |")
     return "\n".join(lines)
 
 
 def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    states = list(map(str, options.random_states))
     command = (
         "EASTWARD_DATA=<data folder> python benchmarks/boosting_tabular.py "
-        f"--splits {options.splits} --max-rows {options.max_rows} --bags {options.bags}"
+        f"--random-states {' '.join(states)} --max-rows {options.max_rows} --bags {options.bags}"
     )
     packages = ("eastward", "lightgbm", "xgboost", "torch", "scikit-learn")
     facts: dict[str, Any] = {
@@ -221,19 +247,24 @@ def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
     }
     sections = []
     for backend in ("lightgbm", "xgboost"):
-        table = means(cells, backend, options.splits)
+        table = means(cells, backend)
         if table.empty:
             continue
         rows = summary(table)
         facts[backend] = {"sets": len(table), "methods": rows}
-        kept = f"Aligned rounds were kept in {table['favoured'].mean():.0%} of the fits."
+        kept = (
+            f"Of the fits of `default`, {table['kept_weights'].mean():.0%} kept balanced weights, "
+            f"{table['kept_offsets'].mean():.0%} offsets and {table['favoured'].mean():.0%} aligned rounds; "
+            f"a fit took {table['seconds'].mean():.0f} s on a busy core."
+        )
         sections.append(
             f"## {backend}: {len(table)} of {len(tables())} sets\n\n{method_lines(rows, len(table))}\n\n"
             f"{kept} Mean macro-F1 of each set (best in bold):\n\n{set_lines(table)}\n"
         )
     protocol = __doc__.split("Protocol. ")[1].replace("``", "`").strip()
     scale = (
-        f"Scale of this run: {options.splits} split(s), at most {options.max_rows} rows of each set, offsets averaged "
+        f"Scale of this run: random states {', '.join(states)} (as far as the column of splits says), at "
+        f"most {options.max_rows} rows of each set, offsets averaged "
         f"over {options.bags} bootstraps."
     )
     text = "\n".join(["# Boosted trees by the metric", "", scale, "", *sections])
@@ -246,8 +277,8 @@ def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--max-rows", type=int, default=1000)
+    parser.add_argument("--random-states", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--max-rows", type=int, default=600)
     parser.add_argument("--bags", type=int, default=15)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "boosting")

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import xgboost
 from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.utils.class_weight import compute_class_weight
 from small_boosters import BACKENDS, frame, quick, table
 
 import eastward as ew
@@ -32,10 +34,10 @@ def test_probabilities_are_restored_and_decide(backend, classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_start_is_the_librarys_own_model(classes):
     X, y = table(classes)
-    ours = quick().fit(X, y).raw_predict_proba(X)
+    ours = quick(balanced=False).fit(X, y).raw_predict_proba(X)
     theirs = lightgbm.LGBMClassifier(n_estimators=15, n_jobs=1, verbose=-1).fit(X, y)
     np.testing.assert_allclose(ours, theirs.predict_proba(X), rtol=1e-9)
-    ours = quick("xgboost").fit(X, y).raw_predict_proba(X)
+    ours = quick("xgboost", balanced=False).fit(X, y).raw_predict_proba(X)
     theirs = xgboost.XGBClassifier(n_estimators=15, learning_rate=0.1, n_jobs=1).fit(X, y)
     np.testing.assert_allclose(ours, theirs.predict_proba(X), rtol=1e-5)
 
@@ -62,7 +64,7 @@ def test_scores_are_cross_entropy_plus_aligned_rounds_plus_offsets(backend):
 
 def test_aligned_rounds_stay_only_where_held_out_rows_favour_them():
     X, y = table()
-    cautious = quick(guard=1e6, tune_decision=False).fit(X, y)
+    cautious = quick(guard=1e6, tune_decision=False, balanced=False).fit(X, y)
     assert cautious.aligned_booster_ is None
     assert cautious.aligned_rounds_ == 0
     assert "none are kept" in cautious.report_["words"]
@@ -75,8 +77,9 @@ def test_aligned_rounds_stay_only_where_held_out_rows_favour_them():
 
 
 def test_the_evidence_for_aligned_rounds_is_that_of_models_that_have_not_seen_the_rows():
-    from eastward.boosting.aligning import Problem, aligned_evidence, columns, margins
+    from eastward.boosting.aligning import aligned_evidence
     from eastward.boosting.backends import Task, make_backend
+    from eastward.boosting.folds import Problem, columns, margins
     from eastward.boosting.objectives import lightgbm_objective, true_score
     from eastward.metrics import get
 
@@ -105,6 +108,56 @@ def test_the_evidence_for_aligned_rounds_is_that_of_models_that_have_not_seen_th
     assert found.favoured
     assert found.gain == pytest.approx(true_score(again, y) - true_score(held_out, y), abs=0.05)
     assert found.gain > 3 * found.standard_error
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_balanced_weights_are_scikit_learns_and_are_taken_back(classes):
+    X, y = table(classes)
+    options = {"aligned": False, "tune_decision": False}
+    model = quick(balanced=True, **options).fit(X, y)
+    theirs = lightgbm.LGBMClassifier(
+        n_estimators=15, n_jobs=1, verbose=-1, class_weight="balanced"
+    ).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), rtol=1e-9)
+    expected = compute_class_weight("balanced", classes=np.unique(y), y=y)
+    np.testing.assert_allclose(model.class_weights_, expected)
+    unweighted = theirs.predict_proba(X) / expected
+    unweighted /= unweighted.sum(1, keepdims=True)
+    np.testing.assert_allclose(model.raw_predict_proba(X), unweighted, rtol=1e-9)
+    # Probabilities that can be read: on average about as frequent as the classes are.
+    shares = np.bincount(y) / len(y)
+    away = [
+        np.abs(p.mean(0) - shares).max()
+        for p in (model.raw_predict_proba(X), model.predict_proba(X))
+    ]
+    assert away[0] < away[1] / 2
+
+
+def test_weights_go_only_where_held_out_rows_favour_none():
+    X, y = table()
+    kept = quick(guard=1e6).fit(X, y)
+    assert kept.report_["weights"]["balanced"]
+    assert "Balanced weights bring" in kept.report_["words"]
+    assert not quick(guard=-1e6).fit(X, y).report_["weights"]["balanced"]
+    gain = kept.report_["weights"]["gain"]
+    better = quick(guard=None, aligned=False).fit(X, y)
+    assert better.report_["weights"]["balanced"] == (gain > 0)
+    # Accuracy starts without them.
+    accuracy = quick(guard=1e6).set_params(metric="accuracy").fit(X, y)
+    assert not accuracy.report_["weights"]["balanced"]
+    assert accuracy.class_weights_.tolist() == [1, 1, 1]
+    assert quick().fit(X[y < 2][-80:], np.arange(80) % 2).report_["weights"]["tried"] is False
+
+
+def test_the_gain_of_weights_is_that_of_models_that_have_not_seen_the_rows():
+    X, y = table(2)
+    folds = StratifiedKFold(3)
+    model = quick(cv=folds).fit(X, y)
+    held_out = []
+    for weight in (None, "balanced"):
+        theirs = lightgbm.LGBMClassifier(n_estimators=15, n_jobs=1, verbose=-1, class_weight=weight)
+        held_out.append(f1_score(y, cross_val_predict(theirs, X, y, cv=folds), average="macro"))
+    assert model.report_["weights"]["gain"] == pytest.approx(held_out[1] - held_out[0])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -166,6 +219,7 @@ def test_parameters_reach_the_library():
     ("changes", "message"),
     [
         ({"backend": "catboost"}, "backend of EASTBoostingClassifier must be one of 'lightgbm'"),
+        ({"balanced": "never"}, "balanced of EASTBoostingClassifier must be one of 'auto'"),
         ({"aligned": "always"}, "aligned of EASTBoostingClassifier must be one of 'auto'"),
         ({"temperature": 0.9}, "temperature of EASTBoostingClassifier must be in"),
         ({"n_estimators": 0}, "n_estimators of EASTBoostingClassifier must be >= 1"),

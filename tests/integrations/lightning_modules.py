@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch.utils.data import DataLoader, TensorDataset
 
 import eastward as ew
-from eastward.integrations.lightning import TrueMetric
+from eastward.integrations.lightning import AnnealingCallback, TrueMetric
 
 ROWS, FEATURES, CLASSES = 32, 5, 3
 
@@ -78,8 +78,15 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     module = Classifier()
     with tempfile.TemporaryDirectory() as folder:
-        run = trainer(devices=2, strategy="ddp", default_root_dir=folder, limit_train_batches=1)
+        run = trainer(
+            devices=2,
+            strategy="ddp",
+            default_root_dir=folder,
+            limit_train_batches=1,
+            callbacks=[AnnealingCallback(ew.annealing.constant_schedule())],
+        )
         run.fit(module, loader(ROWS // 2), loader(ROWS // 2))
         if run.global_rank == 0:
-            value = run.callback_metrics["val_f1_macro"].item()
-            torch.save((module.gradients[0], value, module.network.state_dict()), sys.argv[1])
+            names = ("val_f1_macro", "val_true_f1_macro")
+            values = [run.callback_metrics[name].item() for name in names]
+            torch.save((module.gradients[0], *values, module.network.state_dict()), sys.argv[1])

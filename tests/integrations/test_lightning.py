@@ -85,13 +85,14 @@ def test_two_processes_give_the_gradient_and_the_metric_of_one(tmp_path):
         timeout=400,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    gradients, value, state = torch.load(tmp_path / "found.pt")
+    gradients, value, logged, state = torch.load(tmp_path / "found.pt")
     assert_equal_gradients(gradients, plain_gradients(1))
     model = network()
     model.load_state_dict(state)
     features, targets = data()
     decisions = model(features).argmax(1)
     assert value == pytest.approx(f1_score(targets, decisions, average="macro"))
+    assert logged == pytest.approx(value)
 
 
 def test_annealing_follows_the_schedule():
@@ -125,6 +126,40 @@ def test_a_checkpoint_remembers_the_temperature(tmp_path):
     assert loaded.loss.temperature.item() == pytest.approx(0.1)
 
 
+def test_surrogate_and_true_metric_are_logged_for_every_stage():
+    module = Classifier()
+    schedule = ew.annealing.constant_schedule(0.1)
+    run = trainer(max_epochs=2, callbacks=[AnnealingCallback(schedule)])
+    run.fit(module, loader(ROWS // 4), loader(ROWS // 2))
+    logged = {name: float(value) for name, value in run.callback_metrics.items()}
+    features, targets = data()
+    logits = module(features).detach()
+    expected = f1_score(targets, logits.argmax(1), average="macro")
+    assert logged["val_true_f1_macro"] == pytest.approx(expected)
+    assert logged["val_true_f1_macro"] == pytest.approx(logged["val_f1_macro"])
+    batches = zip(logits.chunk(2), targets.chunk(2), strict=True)
+    soft = [1 - ew.EASTLoss("f1_macro", temperature=0.1)(*batch).item() for batch in batches]
+    assert logged["val_soft_f1_macro"] == pytest.approx(sum(soft) / 2)
+    assert 0 < logged["train_true_f1_macro"] <= 1
+    assert logged["train_soft_f1_macro"] != pytest.approx(logged["val_soft_f1_macro"], abs=1e-7)
+    assert not module.loss._forward_hooks  # nothing stays behind
+
+
+def test_nothing_is_logged_of_epochs_with_another_loss_or_on_request():
+    class Warm(Classifier):
+        def training_step(self, batch, _index):
+            features, targets = batch
+            return torch.nn.functional.cross_entropy(self(features), targets)
+
+    schedule = ew.annealing.constant_schedule(0.1)
+    run = trainer(callbacks=[AnnealingCallback(schedule)])
+    run.fit(Warm(), loader(ROWS))
+    assert set(run.callback_metrics) == {"temperature"}
+    silent = trainer(callbacks=[AnnealingCallback(schedule, log_metric=False)])
+    silent.fit(Classifier(), loader(ROWS))
+    assert set(silent.callback_metrics) == {"temperature"}
+
+
 def test_a_plateau_ends_training():
     cooling = ew.annealing.PlateauCooling(0.2, 0.5, patience=1, min_delta=10, max_cold_steps=2)
     run = trainer(max_epochs=50, callbacks=[AnnealingCallback(cooling)])
@@ -154,6 +189,10 @@ def test_the_true_metric_is_scikit_learns():
     binary = TrueMetric(ew.EASTLoss("f1"))
     binary.update(logits[:, 0], (targets == 0).long())
     assert binary.compute() == pytest.approx(f1_score(targets == 0, logits[:, 0] > 0))
+    weighted, weight = TrueMetric(ew.EASTLoss("f1_macro")), torch.arange(ROWS).double()
+    weighted.update(logits, targets, sample_weight=weight)
+    expected = f1_score(targets, logits.argmax(1), average="macro", sample_weight=weight)
+    assert weighted.compute() == pytest.approx(expected)
     several = TrueMetric(ew.EASTLoss("f1_macro", multilabel=True))
     indicators = torch.nn.functional.one_hot(targets, CLASSES)
     several.update(logits, indicators)

@@ -14,43 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eastward.boosting.backends import Backend, Objective
+from eastward.boosting.backends import Objective
+from eastward.boosting.folds import Problem, columns, fold_gain, fold_tables, margins
 from eastward.boosting.objectives import lightgbm_objective
 from eastward.decisions._merit import Merit
-from eastward.metrics import Metric
 
-__all__ = ["AlignedEvidence", "Problem", "aligned_evidence", "columns", "margins"]
+__all__ = ["AlignedEvidence", "aligned_evidence", "train_aligned"]
 
 Array: TypeAlias = NDArray[Any]
 
 # Fractions of the largest number of rounds that are tried.
 FRACTIONS = (0.1, 0.2, 0.4, 0.7, 1.0)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The training rows, and how they are dealt out to folds."""
-
-    backend: Backend
-    features: Array
-    codes: Array
-    weight: Array | None
-    folds: Array
-    metric: Metric
-    num_classes: int
-
-    def rows(self, chosen: Array) -> tuple[Array, Array, Array | None]:
-        """Features, codes and weights of some rows."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return self.features[chosen], self.codes[chosen], weight
-
-    @property
-    def parts(self) -> list[tuple[Array, Array]]:
-        """Rows outside and inside of each fold."""
-        return [
-            (np.flatnonzero(self.folds != k), np.flatnonzero(self.folds == k))
-            for k in range(int(self.folds.max()) + 1)
-        ]
 
 
 @dataclass(frozen=True)
@@ -74,16 +48,6 @@ class AlignedEvidence:
     standard_error: float
     favoured: bool
     scores: Array
-
-
-def columns(raw: Array) -> Array:
-    """Scores ``(N, C)``: one margin is the second of two, the first is zero."""
-    return raw if raw.ndim == 2 else np.stack([np.zeros_like(raw), raw], axis=1)
-
-
-def margins(scores: Array) -> Array:
-    """The inverse: what a library wants to start from."""
-    return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
 
 
 def train_aligned(
@@ -135,7 +99,7 @@ def aligned_evidence(
         for position, rounds in enumerate(candidates, start=1):
             added = problem.backend.raw_scores(booster, problem.features[inside], rounds)
             staged[position, inside] += columns(added)
-    tables = _fold_tables(problem, staged)
+    tables = fold_tables(problem, staged)
     merit = Merit(problem.metric, problem.num_classes)
     gain, error = _honest_gain(merit, tables)
     # Without a guard the user wants aligned rounds, so "none" is no candidate.
@@ -146,30 +110,10 @@ def aligned_evidence(
     return AlignedEvidence([0, *candidates][chosen], gain, error, favoured, staged[chosen])
 
 
-def _fold_tables(problem: Problem, staged: Array) -> Tensor:
-    """Tables of each candidate on each fold, ``(R, K, ...)``."""
-    merit = Merit(problem.metric, problem.num_classes)
-    codes, folds = torch.from_numpy(problem.codes), torch.from_numpy(problem.folds)
-    mass = torch.ones(len(codes)) if problem.weight is None else torch.from_numpy(problem.weight)
-    weights = torch.nn.functional.one_hot(folds) * mass.double().unsqueeze(1)
-    decisions = torch.from_numpy(staged.argmax(2))
-    return torch.stack([merit.tables(codes, each, weights) for each in decisions])
-
-
 def _honest_gain(merit: Merit, tables: Tensor) -> tuple[float, float]:
     """Gain over no rounds when each fold's number is chosen on the others, and its jackknife error."""
     size = tables.shape[1]
     others = tables.sum(1, keepdim=True) - tables
     choice = torch.stack([merit(others[:, k]) for k in range(size)]).argmax(1)
     honest = torch.stack([tables[choice[k], k] for k in range(size)])
-    plain = tables[0]
-
-    def gain(keep: Tensor) -> Tensor:
-        pair = torch.stack([honest[keep].sum(0), plain[keep].sum(0)])
-        values = merit(pair)
-        return values[0] - values[1]
-
-    every = torch.arange(size)
-    left_out = torch.stack([gain(every[every != k]) for k in range(size)])
-    error = ((size - 1) / size * (left_out - left_out.mean()).square().sum()).sqrt()
-    return float(gain(every)), float(error)
+    return fold_gain(merit, tables[0], honest)

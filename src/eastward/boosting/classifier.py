@@ -20,10 +20,10 @@ from sklearn.utils.validation import (
 
 from eastward import _checks
 from eastward.boosting import saving
-from eastward.boosting.aligning import Problem, columns
 from eastward.boosting.backends import Backend, Task, make_backend
 from eastward.boosting.columns import Columns
 from eastward.boosting.fitting import Options, fit_trees
+from eastward.boosting.folds import Problem, columns
 from eastward.boosting.objectives import true_score
 from eastward.decisions._merit import Merit
 from eastward.decisions.cross_fitting import (
@@ -45,9 +45,9 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     .. math:: \hat y(x) = \arg\max_j \big(f_j(x) + a_j(x) + b_j\big)
 
-    f is the library's own cross-entropy model, a are *aligned* rounds of trees that minimise one minus the soft metric
-    (EAST) from there, and the offsets b maximise the metric on held-out predictions. Aligned rounds and offsets are
-    kept only where cross-validation favours them.
+    f is the library's own cross-entropy model, classes weighted equally, a are *aligned* rounds of trees that minimise
+    one minus the soft metric (EAST) from there, and the offsets b maximise the metric on held-out predictions. Aligned
+    rounds and offsets are kept only where cross-validation favours them, and weights unless it favours none.
 
     Parameters
     ----------
@@ -60,6 +60,9 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Rounds of cross-entropy.
     learning_rate : float, default=0.1
         Of all rounds.
+    balanced : "auto" or bool, default="auto"
+        Whether the cross-entropy model weighs classes equally: "auto" unless cross-validation favours no class weights;
+        where the metric counts right decisions of all classes alike, as accuracy does, only if it favours weights.
     aligned : "auto" or bool, default="auto"
         Whether aligned rounds follow: "auto" if cross-validation favours them, True always, False never.
     aligned_rounds : int, default=50
@@ -68,9 +71,9 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Of the metric's surrogate, in (0, 0.4].
     tune_decision : bool, default=True
         Whether offsets per class are tuned.
-    guard : float or None, default=0.5
-        How many standard errors a cross-validated gain has to exceed, of aligned rounds and of offsets each. None: no
-        guard for offsets, and aligned rounds in any case.
+    guard : float or None, default=1.0
+        How many standard errors a cross-validated gain has to exceed, of a change of weights, of aligned rounds and of
+        offsets each. None: the better weights, offsets and aligned rounds in any case.
     cv : int, splitter or iterable of splits, default=5
         Folds for held-out predictions; an integer means stratified ones.
     n_bags : int, default=15
@@ -90,6 +93,8 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Labels.
     booster_ : Booster
         The cross-entropy model.
+    class_weights_ : ndarray of shape (n_classes,)
+        What it weighs classes by; ones if it does not.
     aligned_booster_ : Booster or None
         Aligned trees, if they were kept.
     aligned_rounds_ : int
@@ -130,11 +135,12 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         *,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
+        balanced: bool | str = "auto",
         aligned: bool | str = "auto",
         aligned_rounds: int = 50,
         temperature: float = 0.2,
         tune_decision: bool = True,
-        guard: float | None = 0.5,
+        guard: float | None = 1.0,
         cv: Any = 5,
         n_bags: int = 15,
         categorical_features: Any = "from_dtype",
@@ -146,6 +152,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.backend = backend
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
+        self.balanced = balanced
         self.aligned = aligned
         self.aligned_rounds = aligned_rounds
         self.temperature = temperature
@@ -210,6 +217,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
         fitted = fit_trees(problem, options, self.classes_.tolist())
         self.booster_, self.aligned_booster_ = fitted.base, fitted.aligned
+        self.class_weights_ = fitted.class_weights
         self.aligned_rounds_, self.report_ = fitted.aligned_rounds, fitted.report
         self.offsets_ = fitted.offsets
 
@@ -235,7 +243,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return torch.from_numpy(self._scores(X)).softmax(1).numpy()
 
     def raw_predict_proba(self, X: Any) -> Array:
-        """Probabilities of the library's cross-entropy model.
+        """Probabilities of the library's cross-entropy model, its class weights taken back.
 
         Returns
         -------
@@ -243,6 +251,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         check_is_fitted(self)
         scores = columns(self._backend().raw_scores(self.booster_, self._features(X)))
+        scores = scores - np.log(self.class_weights_)
         return torch.from_numpy(scores).softmax(1).numpy()
 
     def decision_function(self, X: Any) -> Array:
@@ -292,12 +301,15 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _options(self, seed: int) -> Options:
         """Parameters that make no sense are refused before anything is trained."""
         caller = "EASTBoostingClassifier"
-        if not isinstance(self.aligned, bool):
-            _checks.one_of(caller, "aligned", self.aligned, ("auto",), otherwise="True, False")
+        for name in ("balanced", "aligned"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                _checks.one_of(caller, name, value, ("auto",), otherwise="True, False")
         _checks.temperature(caller, self.temperature)
         _checks.positive(caller, "learning_rate", self.learning_rate)
         return Options(
             _checks.whole_number(caller, "n_estimators", self.n_estimators, at_least=1),
+            self.balanced,
             self.aligned,
             _checks.whole_number(caller, "aligned_rounds", self.aligned_rounds, at_least=1),
             self.temperature,

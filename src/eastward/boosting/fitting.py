@@ -1,7 +1,8 @@
 """The fit of EASTBoostingClassifier, in reading order.
 
-Cross-fit the library's cross-entropy model; tune offsets on its held-out scores; try aligned rounds from there, and
-keep them if held-out rows favour them; tune the offsets again; train on all rows.
+Cross-fit the library's cross-entropy model, with balanced weights and without, and keep one; tune offsets on its
+held-out scores; try aligned rounds from there, and keep them if held-out rows favour them; tune the offsets again;
+train on all rows.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from eastward.boosting.aligning import (
-    AlignedEvidence,
-    Problem,
-    aligned_evidence,
-    columns,
-    train_aligned,
+from eastward.boosting.aligning import AlignedEvidence, aligned_evidence, train_aligned
+from eastward.boosting.folds import Problem
+from eastward.boosting.weighting import (
+    Weighting,
+    balanced_weights,
+    choose_weighting,
+    train_weighted,
 )
 from eastward.decisions import decide, decision_gain, offset_evidence
 from eastward.decisions.report import complete_report, offset_report
@@ -33,6 +34,7 @@ class Options:
     """How to fit; see the parameters of the classifier."""
 
     rounds: int
+    balanced: bool | str
     aligned: bool | str
     aligned_rounds: int
     temperature: float
@@ -47,6 +49,7 @@ class FittedTrees:
     """Boosters, the offsets of the decision, and what is known about them."""
 
     base: Any
+    class_weights: Array
     aligned: Any
     aligned_rounds: int
     offsets: Array
@@ -64,29 +67,25 @@ class _Offsets:
 
 def fit_trees(problem: Problem, options: Options, labels: list[Any]) -> FittedTrees:
     """Everything between checked data and a fitted model."""
-    plain = _cross_fitted(problem, options.rounds)
-    first = _tuned(problem, plain, options)
-    evidence = _evidence(problem, plain, first, options)
-    base = problem.backend.train(*problem.rows(np.arange(len(problem.codes))), options.rounds)
+    weighting = choose_weighting(problem, options.rounds, options.balanced, options.guard)
+    held_out = weighting.scores
+    first = _tuned(problem, held_out, options)
+    evidence = _evidence(problem, held_out, first, options)
+    base = train_weighted(problem, problem.every, options.rounds, balanced=weighting.balanced)
+    weights = np.ones(problem.num_classes)
+    if weighting.balanced:
+        weights = balanced_weights(problem.codes, problem.weight, problem.num_classes)
     if evidence is None or evidence.rounds == 0:
-        report = _report(problem, plain, plain + first.shifts, first, evidence, options, labels)
-        return FittedTrees(base, None, 0, first.offsets, report)
+        after = held_out + first.shifts
+        report = _report(problem, weighting, after, first, evidence, options, labels)
+        return FittedTrees(base, weights, None, 0, first.offsets, report)
     last = _tuned(problem, evidence.scores, options)
-    every = np.arange(len(problem.codes))
-    start = plain + first.offsets
-    trees = train_aligned(problem, every, start, options.temperature, evidence.rounds)
+    start = held_out + first.offsets
+    trees = train_aligned(problem, problem.every, start, options.temperature, evidence.rounds)
     after = evidence.scores + last.shifts
-    report = _report(problem, plain, after, last, evidence, options, labels)
-    return FittedTrees(base, trees, evidence.rounds, first.offsets + last.offsets, report)
-
-
-def _cross_fitted(problem: Problem, rounds: int) -> Array:
-    """Log-probabilities of each row by a cross-entropy model that has not seen it, ``(N, C)``."""
-    scores = np.zeros((len(problem.codes), problem.num_classes))
-    for outside, inside in problem.parts:
-        booster = problem.backend.train(*problem.rows(outside), rounds)
-        scores[inside] = columns(problem.backend.raw_scores(booster, problem.features[inside]))
-    return torch.from_numpy(scores).log_softmax(1).numpy()
+    report = _report(problem, weighting, after, last, evidence, options, labels)
+    offsets = first.offsets + last.offsets
+    return FittedTrees(base, weights, trees, evidence.rounds, offsets, report)
 
 
 def _tuned(problem: Problem, scores: Array, options: Options) -> _Offsets:
@@ -107,13 +106,13 @@ def _tuned(problem: Problem, scores: Array, options: Options) -> _Offsets:
 
 
 def _evidence(
-    problem: Problem, plain: Array, first: _Offsets, options: Options
+    problem: Problem, held_out: Array, first: _Offsets, options: Options
 ) -> AlignedEvidence | None:
     if options.aligned is False:
         return None
     return aligned_evidence(
         problem,
-        plain,
+        held_out,
         first.shifts,
         temperature=options.temperature,
         max_rounds=options.aligned_rounds,
@@ -123,7 +122,7 @@ def _evidence(
 
 def _report(
     problem: Problem,
-    before: Array,
+    weighting: Weighting,
     after: Array,
     tuned: _Offsets,
     aligned: AlignedEvidence | None,
@@ -132,7 +131,7 @@ def _report(
 ) -> dict[str, Any]:
     """Held-out scores before and after, and what each step rests on, as plain data."""
     gain = decision_gain(
-        decide(before),
+        decide(weighting.before),
         decide(after),
         problem.codes,
         problem.metric,
@@ -145,10 +144,18 @@ def _report(
     if tuned.evidence is not None:
         known = offset_report(tuned.evidence, labels, problem.codes)
     report = complete_report(known, gain, problem.metric)
+    report["weights"] = _weights_report(weighting)
     report["aligned"] = _aligned_report(aligned)
     report["words"] = _words(report)
     report["interval"] = list(report["interval"])
     return report
+
+
+def _weights_report(weighting: Weighting) -> dict[str, Any]:
+    known: dict[str, Any] = {"tried": weighting.tried, "balanced": weighting.balanced}
+    if weighting.tried:
+        known |= {"gain": weighting.gain, "standard_error": weighting.standard_error}
+    return known
 
 
 def _aligned_report(aligned: AlignedEvidence | None) -> dict[str, Any]:
@@ -164,16 +171,28 @@ def _aligned_report(aligned: AlignedEvidence | None) -> dict[str, Any]:
 
 
 def _words(report: dict[str, Any]) -> str:
-    aligned = report["aligned"]
     low, high = report["interval"]
-    if not aligned["tried"]:
-        rounds = "Aligned rounds were not tried"
-    else:
-        bring = f"{aligned['gain']:+.4f} ± {aligned['standard_error']:.4f} on held-out rows"
-        kept = f"{aligned['rounds']} are kept" if aligned["rounds"] else "none are kept"
-        rounds = f"Aligned rounds bring {bring}: {kept}"
     return (
-        f"{rounds}. Altogether {report['metric']} of held-out rows goes from {report['baseline']:.4f} "
+        f"{_weight_words(report['weights'])}. {_aligned_words(report['aligned'])}. "
+        f"Altogether {report['metric']} of held-out rows goes from {report['baseline']:.4f} "
         f"(cross-entropy) to {report['tuned']:.4f} (gain {report['gain']:+.4f}, "
         f"95 % interval {low:+.4f} to {high:+.4f})."
     )
+
+
+def _weight_words(weights: dict[str, Any]) -> str:
+    if not weights["tried"]:
+        return f"Classes are {'' if weights['balanced'] else 'not '}weighted"
+    kept = "kept" if weights["balanced"] else "not kept"
+    return f"Balanced weights bring {_bring(weights)}: {kept}"
+
+
+def _aligned_words(aligned: dict[str, Any]) -> str:
+    if not aligned["tried"]:
+        return "Aligned rounds were not tried"
+    kept = f"{aligned['rounds']} are kept" if aligned["rounds"] else "none are kept"
+    return f"Aligned rounds bring {_bring(aligned)}: {kept}"
+
+
+def _bring(step: dict[str, Any]) -> str:
+    return f"{step['gain']:+.4f} ± {step['standard_error']:.4f} on held-out rows"

@@ -70,6 +70,7 @@ def _description(model: Any) -> dict[str, Any]:
         "n_features_in": model.n_features_in_,
         "feature_names_in": feature_names(model),
         "offsets": model.offsets_.tolist(),
+        "class_weights": model.class_weights_.tolist(),
         "aligned_rounds": model.aligned_rounds_,
         "report": finite(model.report_),
     }
@@ -93,6 +94,7 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
         _booster(backend, path, aligned, document["files"][aligned]) if has_aligned else None
     )
     model.aligned_rounds_, model.report_ = document["aligned_rounds"], document["report"]
+    model.class_weights_ = np.asarray(document["class_weights"], dtype=np.float64)
     model.offsets_ = np.asarray(document["offsets"], dtype=np.float64)
     return model
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from eastward import _checks
@@ -30,7 +31,7 @@ __all__ = ["AnnealingCallback", "TrueMetric", "exact_training_step"]
 
 
 class AnnealingCallback(Callback):
-    """Sets ``pl_module.<loss>.temperature`` at every epoch, and keeps it in checkpoints.
+    """Sets ``pl_module.<loss>.temperature`` at every epoch, keeps it in checkpoints, logs surrogate and true metric.
 
     Parameters
     ----------
@@ -41,11 +42,15 @@ class AnnealingCallback(Callback):
         Name of the module's attribute that holds the loss.
     monitor : str, default="val_loss"
         What a plateau is looked for in; to be minimised.
+    log_metric : bool, default=True
+        Whether the metric of everything that the loss is called on is logged at the end of an epoch.
 
     Notes
     -----
-    The temperature is logged as ``temperature``. A loss that is an attribute of the module is also part of its
-    ``state_dict``, buffers and all.
+    The temperature is logged as ``temperature``. For ``EASTLoss("f1_macro")`` the epoch's metric is logged as
+    ``train_true_f1_macro`` (of decisions, summed over batches and processes) and ``train_soft_f1_macro`` (of the
+    surrogate: mean over batches), those of validation and test with ``val_`` and ``test_``. A loss that is an attribute
+    of the module is also part of its ``state_dict``, buffers and all.
 
     Examples
     --------
@@ -60,9 +65,24 @@ class AnnealingCallback(Callback):
         *,
         loss: str = "loss",
         monitor: str = "val_loss",
+        log_metric: bool = True,
     ) -> None:
         self.schedule, self.loss, self.monitor = schedule, loss, monitor
+        self.log_metric = log_metric
         self.temperature: float | None = None
+        self._watch: _Watch | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
+        """Begin to watch what the loss is called on."""
+        loss = _loss_of(pl_module, self.loss)
+        if self.log_metric and isinstance(loss, EASTLoss):
+            self._watch = _Watch(loss, trainer)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
+        """Stop watching."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def temperature_at(self, epoch: int) -> float:
         """The temperature of an epoch."""
@@ -75,6 +95,24 @@ class AnnealingCallback(Callback):
         self.temperature = self.temperature_at(trainer.current_epoch)
         _loss_of(pl_module, self.loss).temperature = self.temperature
         pl_module.log("temperature", self.temperature)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Log surrogate and true metric of the training batches."""
+        self._log_metric(pl_module, "train")
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Log those of validation."""
+        self._log_metric(pl_module, "val")
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Log those of the test."""
+        self._log_metric(pl_module, "test")
+
+    def _log_metric(self, pl_module: LightningModule, stage: str) -> None:
+        # Epochs of another loss, such as a warm start with cross-entropy, have nothing to log.
+        found = {} if self._watch is None else self._watch.results(stage)
+        for name, value in found.items():
+            pl_module.log(name, value, sync_dist=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
         """Let a plateau detector see the monitored value."""
@@ -132,9 +170,9 @@ class TrueMetric:
         self.loss = loss
         self.table: Tensor | None = None
 
-    def update(self, logits: Tensor, targets: Tensor) -> None:
+    def update(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> None:
         """Count the decisions of one batch."""
-        part = _hard_table(self.loss, logits.detach(), targets)
+        part = _hard_table(self.loss, logits.detach(), targets, sample_weight)
         self.table = part if self.table is None else self.table + part
 
     def compute(self) -> float:
@@ -148,6 +186,39 @@ class TrueMetric:
         metric = self.loss.metric
         observed = metric.with_options(absent="observed") if metric.per_class else metric
         return float(observed(Counts.unstack(table, exclusive=False) if counted else table))
+
+
+class _Watch:
+    """Sees every call of a loss, and keeps tables and sums of the running epoch of each stage."""
+
+    def __init__(self, loss: EASTLoss, trainer: Trainer) -> None:
+        self.loss, self.trainer = loss, trainer
+        self.true: dict[str, TrueMetric] = {}
+        self.values: dict[str, list[Tensor]] = {}
+        self.handle = loss.register_forward_hook(self._see, with_kwargs=True)
+
+    def _see(self, _loss: Any, given: Any, named: dict[str, Any], value: Tensor) -> None:
+        stage = self.trainer.state.stage
+        if stage is None or self.trainer.sanity_checking:
+            return
+        name = str(stage.dataloader_prefix)
+        batch = dict(zip(("logits", "targets", "sample_weight"), given, strict=False)) | named
+        self.true.setdefault(name, TrueMetric(self.loss)).update(**batch)
+        self.values.setdefault(name, []).append(value.detach())
+
+    def results(self, stage: str) -> dict[str, float]:
+        """Name and value of the epoch's metrics; nothing if the loss was not called."""
+        values = self.values.pop(stage, [])
+        if not values:
+            return {}
+        metric, mean = self.loss.metric, float(torch.stack(values).mean())
+        soft = 1 - mean if metric.higher_is_better else mean
+        true = self.true.pop(stage).compute()
+        return {f"{stage}_true_{metric.name}": true, f"{stage}_soft_{metric.name}": soft}
+
+    def close(self) -> None:
+        """See no more."""
+        self.handle.remove()
 
 
 def exact_training_step(
@@ -192,14 +263,14 @@ def _loss_of(module: LightningModule, name: str) -> Any:
     return loss
 
 
-def _hard_table(loss: EASTLoss, logits: Tensor, targets: Tensor) -> Tensor:
+def _hard_table(
+    loss: EASTLoss, logits: Tensor, targets: Tensor, sample_weight: Tensor | None
+) -> Tensor:
+    given: Any = {"sample_weight": sample_weight, "ignore_index": loss.ignore_index}
     if loss.multilabel:
-        degrees = (logits > 0).double()
-        return multilabel_counts(degrees, targets.long(), ignore_index=loss.ignore_index).stack()
+        return multilabel_counts((logits > 0).double(), targets.long(), **given).stack()
     if logits.dim() < 2 or logits.shape[1] == 1:
         decisions, size = (logits.reshape(targets.shape) > 0).long(), 2
     else:
         decisions, size = logits.argmax(1), logits.shape[1]
-    return hard_confusion(
-        decisions, targets.long(), num_classes=size, ignore_index=loss.ignore_index
-    )
+    return hard_confusion(decisions, targets.long(), num_classes=size, **given)
