@@ -16,6 +16,7 @@ Classes that tie share what falls to the first or second place, so nothing depen
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -28,13 +29,14 @@ from eastward.kernels.problems import Problem, Samples
 
 __all__ = ["gradient", "sums"]
 
+# Loss and gradient of the commonest losses on a CPU.
+PLANS = "eastward.kernels.eager_plan"
 # Up to so many classes, samples lie along the last dimension while they are worked on: sums over classes are then
 # sums of long vectors.
 NARROW = 48
 # Elements per chunk: intermediate results stay in the cache, yet few enough calls are made.
-CHUNK = 131_072
-# Up to so many elements what the forward pass found is kept; beyond, the backward pass computes it again.
-KEPT = 4_194_304
+CHUNK = 65_536
+LOG2_E = math.log2(math.e)
 # From here down the bends are measured from the threshold, where float32 is finer.
 COLD = 0.05
 # Below this the first piece has no width left.
@@ -82,13 +84,12 @@ def _dynamic_sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     width = size if problem.matrix else 3
     result = logits.new_zeros(members, width, size, dtype=_wide(logits))
     narrow = size <= NARROW and not problem.matrix
-    saved: list[_Rows] = []
-    for part in _parts(logits):
+    parts = _parts(logits)
+    for part in parts:
         rows = _chunk(problem, _cut(samples, part), narrow)
         result += _chunk_sums(rows, _cut(samples, part), narrow, problem.matrix)
-        if logits.numel() <= KEPT:
-            saved.append(rows)
-    return result.unsqueeze(1), saved
+    # Several chunks would not stay in the cache: the backward pass computes them again, which is quicker.
+    return result.unsqueeze(1), [rows] if len(parts) == 1 else []
 
 
 def _dynamic_gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
@@ -125,7 +126,8 @@ def _chunk(problem: Problem, samples: Samples, narrow: bool) -> _Rows:
     axis = 1 if narrow else 2
     logits = samples.logits.transpose(1, 2).contiguous() if narrow else samples.logits
     temperature = problem.temperature
-    relative = (logits - logits.amax(axis, keepdim=True)).exp_()
+    # exp2 takes a third of the time of exp on a CPU.
+    relative = (logits - logits.amax(axis, keepdim=True)).mul_(LOG2_E).exp2_()
     is_first = relative.floor()
     ties = is_first.sum(axis, keepdim=True)
     second = (relative - is_first).amax(axis, keepdim=True)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward.distributed import resolve_reduce
 from eastward.losses._batches import prepare_batch
-from eastward.losses._fused import Terms, loss_of_batch
+from eastward.losses._definition import Terms
+from eastward.losses._fused import loss_of_batch
 from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
 from eastward.losses._temperature import as_temperature
 from eastward.metrics import Metric
