@@ -46,7 +46,7 @@ def _is_usual(sums: np.ndarray, layout: int, rule: Rule) -> bool:
     if rule.virtual == NO_VIRTUAL:
         return True
     present = sums[2] if layout == MARGINS else sums[2:, 0]
-    return layout in (MARGINS, ONE_PAIR) and np.count_nonzero(present) > 1
+    return layout in (MARGINS, ONE_PAIR) and bool(np.count_nonzero(present) > 1)
 
 
 def _averaged(counts: np.ndarray, rule: Rule) -> tuple[float, np.ndarray]:
