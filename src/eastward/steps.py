@@ -204,8 +204,6 @@ def resolve_step(step: str | Step, *, caller: str = "step") -> Step:
     """
     if callable(step):
         return step
-    if isinstance(step, str) and step in STEPS:
-        return STEPS[step]
     _checks.one_of(
         caller, "step", step, tuple(STEPS), otherwise="or a callable (p, tau, temperature)"
     )

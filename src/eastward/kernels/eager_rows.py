@@ -177,7 +177,8 @@ def gradient_of_rows(
     buffers: np.ndarray,
 ) -> np.ndarray:
     """Gradient in the layout of the rows, given slopes ``(2, C)`` by right and predicted; on the last two buffers."""
-    gradient, pull = buffers[4:6]
+    gradient: np.ndarray = buffers[4]
+    pull = buffers[5]
     shape = rows.first.shape
     share = rows.inverse if weights is None else rows.inverse * weights.reshape(shape)
     by_predicted, pulled = slopes[1], slopes[0][labels].reshape(shape)
