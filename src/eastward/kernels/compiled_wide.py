@@ -27,6 +27,7 @@ from eastward.kernels.compiled_arithmetic import (
     float_of,
     largest,
     place_of,
+    prefetch,
 )
 
 __all__ = ["KEPT", "wide_gradient", "wide_sums"]
@@ -93,6 +94,7 @@ def wide_sums(
     for n in range(begin, end):
         given = weights[n] if weights.size else ONE
         label, weight, known = place_of(labels[n], given, ignored, size)
+        prefetch(logits, n + 1)
         top, finite = largest(logits[n])
         if not (known and finite):
             return NOT_FINITE if known else BAD_LABEL
@@ -143,6 +145,8 @@ def wide_gradient(
     for n in range(begin, end):
         given = weights[n] if weights.size else ONE
         label, weight, _ = place_of(labels[n], given, ignored, size)
+        prefetch(logits, n + 1)
+        prefetch(gradient, n + 1)
         of_row, out = kept[n], gradient[n]
         top, first, total = of_row[0], of_row[1], of_row[2]
         inverse, second, ties = of_row[3], of_row[4], of_row[5]

@@ -58,10 +58,13 @@ def sums_of_pairs(
 
 
 def gradient_of_pairs(
-    pairs: Pairs, labels: np.ndarray, weights: np.ndarray | None, slopes: np.ndarray
+    pairs: Pairs,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    by_positive: float,
+    by_negative: float,
 ) -> np.ndarray:
-    """The derivative by x, given slopes ``(2, 1)`` by the two memberships."""
-    by_positive, by_negative = slopes[0, 0], slopes[1, 0]
+    """The derivative by x, given those by the memberships of the positives and of the negatives."""
     pull = labels.astype(np.float32)
     pull *= by_positive - by_negative
     pull += by_negative

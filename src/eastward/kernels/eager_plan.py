@@ -23,7 +23,12 @@ from eastward.kernels.eager_rows import (
     sums_of_rows,
 )
 from eastward.kernels.problems import Problem
-from eastward.kernels.ratios import loss_and_slope_of_table
+from eastward.kernels.ratios import (
+    Quotients,
+    loss_and_slope_of_pair,
+    loss_and_slope_of_table,
+    quotients_of,
+)
 from eastward.kernels.rules import Rule
 
 __all__ = ["Plan", "plan_of"]
@@ -39,6 +44,7 @@ class Plan(NamedTuple):
 
     problem: Problem
     rule: Rule
+    quotients: Quotients
     size: int
     ignored: int | None
 
@@ -71,7 +77,7 @@ def plan_of(
         return None
     if problem.kind == "pair" and problem.thresholds != (0.5,):
         return None
-    return Plan(problem, rule, size, ignore_index)
+    return Plan(problem, rule, quotients_of(rule), size, ignore_index)
 
 
 def _usable(
@@ -123,10 +129,16 @@ def _pairs_run(
 ) -> tuple[float, bool]:
     """Two classes, as two logits or one."""
     pairs = pairs_of(logits, plan.problem.temperature)
-    sums = np.array([sums_of_pairs(pairs, labels, weights)]).T
-    loss, slopes, empty = loss_and_slope_of_table(sums, ONE_PAIR, plan.rule)
+    sums = sums_of_pairs(pairs, labels, weights)
+    empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
+    if known is None:
+        table = np.array([sums]).T
+        loss, array, empty = loss_and_slope_of_table(table, ONE_PAIR, plan.rule)
+        slopes = (float(array[0, 0]), float(array[1, 0]))
+    else:
+        loss, slopes = known
     if out is not None:
-        found = gradient_of_pairs(pairs, labels, weights, slopes.astype(np.float32))
+        found = gradient_of_pairs(pairs, labels, weights, *slopes)
         out[:, -1] = found
         if plan.size == 2:
             np.negative(found, out=out[:, 0])
