@@ -120,9 +120,10 @@ def resolve_reduce(process_group: Any) -> Reduce | None:
     if process_group is None:
         return None
     if isinstance(process_group, str):
-        _checks.one_of(
-            "EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group"
-        )
+        if process_group != "auto":
+            _checks.one_of(
+                "EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group"
+            )
         if not (dist.is_available() and dist.is_initialized()):
             return None
         process_group = None

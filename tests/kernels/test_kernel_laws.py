@@ -7,15 +7,20 @@ import torch
 from kernel_cases import OPTIONS, TEMPERATURES, batch, kernel, value_and_gradient
 
 import eastward as ew
+from eastward.losses import _fused
 
-KERNELS = ["eager", pytest.param("numba", marks=[])]
+# Small batches of common losses are one call; "in parts" is the way of all others.
+KERNELS = ["eager", "eager in parts", "numba", "numba in parts"]
 
 
 @pytest.fixture(params=KERNELS)
-def fast(request):
-    if request.param == "numba":
+def fast(request, monkeypatch):
+    name, *in_parts = request.param.split(maxsplit=1)
+    if name == "numba":
         pytest.importorskip("numba", reason="the extra 'fast' is not installed")
-    return request.param
+    if in_parts:
+        monkeypatch.setattr(_fused, "whole_loss", lambda *_args, **_options: None)
+    return name
 
 
 def assert_alike(ours, exact, *, value=1e-6, gradient=1e-5):
@@ -118,6 +123,30 @@ def test_a_graph_can_be_used_twice_and_scaled(fast, case):
         for factor in (1.0, -3.0):
             (found,) = torch.autograd.grad(factor * loss, leaf, retain_graph=True)
             torch.testing.assert_close(found, factor * expected)
+
+
+@pytest.mark.parametrize("size", [2, 5, 60])
+def test_the_gradient_that_is_handed_over_is_nobody_elses(fast, size):
+    logits, targets = batch({}, size)
+    logits.requires_grad_()
+    with kernel(fast):
+        loss = ew.EASTLoss()(logits, targets)
+        (first,) = torch.autograd.grad(loss, logits, retain_graph=True)
+        kept = first.clone()
+        first.zero_()
+        (second,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(second, kept)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_logits_that_change_before_the_backward_pass_are_noticed(fast, size):
+    leaf, targets = batch({}, size)
+    logits = leaf.requires_grad_() * 1
+    with kernel(fast):
+        loss = ew.EASTLoss()(logits, targets)
+        logits.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
 
 
 @pytest.mark.parametrize("case", ["macro F1", "two classes", "running", "labels", "weighted kappa"])

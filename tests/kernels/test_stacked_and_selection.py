@@ -80,7 +80,7 @@ def test_kernels_do_not_apply_to_double_precision_and_other_steps():
 @pytest.mark.parametrize("size", [2, 10, 300])
 def test_threads_change_nothing(size):
     pytest.importorskip("numba", reason="the extra 'fast' is not installed")
-    logits = torch.randn(400_000 // size, size, requires_grad=True)
+    logits = torch.randn(1_600_000 // size, size, requires_grad=True)
     targets = torch.randint(size, (len(logits),))
     before, found = torch.get_num_threads(), []
     try:

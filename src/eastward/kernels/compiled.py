@@ -1,36 +1,33 @@
-"""The numba backend: compiled kernels on the CPU, parallel over samples.
-
-Threads are Python's own (the kernels release the interpreter's lock), as many as ``torch.get_num_threads()`` says.
-numba's threading layers are not used: they must not be entered from two threads at once, or after a fork.
-"""
+"""The numba backend: compiled kernels on the CPU, parallel over samples."""
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eastward.kernels import compiled_fixed, compiled_narrow, compiled_wide
+from eastward.kernels import compiled_columns, compiled_fixed, compiled_narrow, compiled_wide
+from eastward.kernels.compiled_arithmetic import FINE
 from eastward.kernels.compiled_ratios import loss_and_slope
 from eastward.kernels.eager_columns import step_pieces
 from eastward.kernels.problems import NotFiniteError, Problem, Samples
+from eastward.kernels.sharing import everywhere, parts_of
 
-__all__ = ["gradient", "loss_and_slope", "sums"]
+__all__ = ["gradient", "loss_and_slope", "step_constants", "sums", "threshold_pieces"]
 
 # Up to so many classes vectors run along samples, beyond along classes.
 NARROW = 48
-# Elements of work that are worth a thread of their own.
-SHARE_OF_A_THREAD = 32_768
 # Below this the first piece of the step has no width left.
 NO_FIRST_PIECE = 1e-6
 NO_WEIGHTS = np.empty(0, np.float32)
+# Loss and gradient of the commonest losses in one call.
+PLANS = "eastward.kernels.compiled_plan"
+# Labels that arrive here are masked: none of them is this one.
+NOTHING = -(2**63)
 
 
 def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
@@ -40,14 +37,18 @@ def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     shape = _shape(problem, size)
     result = np.zeros((members, *shape))
     kernel, constants, flags = _sums_kernel(problem, size)
-    for member, arrays in enumerate(given):
+    wide = kernel is compiled_wide.wide_sums
+    kept = [(np.empty((rows, compiled_wide.KEPT), np.float32),) if wide else () for _ in given]
+    for member, (arrays, more) in enumerate(zip(given, kept, strict=True)):
 
-        def work(begin: int, end: int, into: np.ndarray, arrays: Any = arrays) -> Any:
-            return kernel(*arrays, *constants, begin, end, into, *flags)
+        def work(
+            begin: int, end: int, into: np.ndarray, arrays: Any = arrays, more: Any = more
+        ) -> Any:
+            return kernel(*arrays, *constants, begin, end, into, *flags, *more)
 
-        if not _added_up(work, rows, rows * size, result[member]):
+        if _added_up(work, rows, rows * size, result[member]) != FINE:
             raise NotFiniteError
-    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), given
+    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), (given, kept)
 
 
 def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
@@ -57,16 +58,21 @@ def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> 
     written = result.numpy()
     steep = slopes.numpy().astype(np.float32)
     kernel, constants, (before, after) = _gradient_kernel(problem, size)
-    for member, arrays in enumerate(saved):
+    for member, (arrays, more) in enumerate(zip(*saved, strict=True)):
         out = written[member].reshape(-1) if problem.binary else written[member]
         slope = steep[member, 0] if problem.kind == "dynamic" else steep[member]
 
         def work(
-            begin: int, end: int, arrays: Any = arrays, slope: Any = slope, out: Any = out
+            begin: int,
+            end: int,
+            arrays: Any = arrays,
+            slope: Any = slope,
+            out: Any = out,
+            more: Any = more,
         ) -> Any:
-            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after)
+            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after, *more)
 
-        _everywhere(work, rows, rows * size)
+        everywhere(work, parts_of(rows, rows * size))
     return result
 
 
@@ -93,10 +99,10 @@ def _sums_kernel(problem: Problem, size: int) -> tuple[Callable[..., Any], Any, 
     """The kernel, its constants, and what follows the result among its arguments."""
     if problem.binary:
         paired = problem.kind == "pair" and size == 2
-        return compiled_fixed.column_sums, (_pieces(problem), paired), ()
+        return compiled_columns.column_sums, (NOTHING, threshold_pieces(problem), paired), ()
     if problem.kind == "fixed":
-        return compiled_fixed.fixed_sums, (_pieces(problem),), (problem.matrix,)
-    constants = (_constants(problem.temperature),)
+        return compiled_fixed.fixed_sums, (threshold_pieces(problem),), (problem.matrix,)
+    constants = (NOTHING, step_constants(problem.temperature))
     if size <= NARROW and not problem.matrix:
         return compiled_narrow.narrow_sums, constants, ()
     return compiled_wide.wide_sums, constants, (problem.matrix,)
@@ -106,17 +112,21 @@ def _gradient_kernel(problem: Problem, size: int) -> tuple[Callable[..., Any], A
     """The kernel, its constants, and what precedes and follows the result among its arguments."""
     if problem.binary:
         paired = problem.kind == "pair" and size == 2
-        return compiled_fixed.column_gradient, (_pieces(problem), paired), ((), ())
+        return (
+            compiled_columns.column_gradient,
+            (NOTHING, threshold_pieces(problem), paired),
+            ((), ()),
+        )
     if problem.kind == "fixed":
-        return compiled_fixed.fixed_gradient, (_pieces(problem),), ((), (problem.matrix,))
-    constants = (_constants(problem.temperature),)
+        return compiled_fixed.fixed_gradient, (threshold_pieces(problem),), ((), (problem.matrix,))
+    constants = (NOTHING, step_constants(problem.temperature))
     if size <= NARROW and not problem.matrix:
         return compiled_narrow.narrow_gradient, constants, ((problem.detached,), ())
     return compiled_wide.wide_gradient, constants, ((problem.detached,), (problem.matrix,))
 
 
 @functools.lru_cache(maxsize=64)
-def _constants(temperature: float) -> tuple[np.float32, ...]:
+def step_constants(temperature: float) -> tuple[np.float32, ...]:
     """Lower bend, upper bend, first and middle slope, temperature, of the step in u."""
     low = 1 - 2.5 * temperature
     first = temperature / low if low > NO_FIRST_PIECE else 0.0
@@ -131,43 +141,18 @@ def _grid_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarra
     return np.asarray(rows, dtype=np.float32)
 
 
-def _pieces(problem: Problem) -> np.ndarray:
+def threshold_pieces(problem: Problem) -> np.ndarray:
+    """One row for each threshold: itself, half the width of the middle piece, three slopes."""
     return _grid_pieces(problem.thresholds, problem.temperature)
 
 
-def _parts(rows: int, elements: int) -> list[tuple[int, int]]:
-    """Rows for each thread; one part where there is too little to share."""
-    if elements < 2 * SHARE_OF_A_THREAD:
-        return [(0, rows)]
-    number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
-    edges = [rows * part // number for part in range(number + 1)]
-    return list(pairwise(edges))
-
-
-def _everywhere(work: Callable[..., Any], rows: int, elements: int) -> list[Any]:
-    parts = _parts(rows, elements)
-    if len(parts) == 1:
-        return [work(*parts[0])]
-    others = [_threads(os.getpid(), len(parts)).submit(work, *part) for part in parts[1:]]
-    return [work(*parts[0]), *(other.result() for other in others)]
-
-
-def _added_up(work: Callable[..., Any], rows: int, elements: int, into: np.ndarray) -> bool:
+def _added_up(work: Callable[..., Any], rows: int, elements: int, into: np.ndarray) -> int:
     """Sums of all parts, added in one order whatever thread is first: results do not vary from run to run."""
-    parts = _parts(rows, elements)
+    parts = parts_of(rows, elements)
     if len(parts) == 1:
-        return bool(work(*parts[0], into))
+        return int(work(*parts[0], into))
     copies = [np.zeros_like(into) for _ in parts]
-    pool = _threads(os.getpid(), len(parts))
-    others = [
-        pool.submit(work, *part, copy) for part, copy in zip(parts[1:], copies[1:], strict=True)
-    ]
-    finite = [work(*parts[0], copies[0]), *(other.result() for other in others)]
+    found = everywhere(work, [(*part, copy) for part, copy in zip(parts, copies, strict=True)])
     for copy in copies:
         into += copy
-    return all(finite)
-
-
-@functools.lru_cache(maxsize=1)
-def _threads(process: int, number: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork inherits no threads
-    return ThreadPoolExecutor(number, thread_name_prefix="eastward")
+    return int(max(found))

@@ -14,14 +14,18 @@ import numpy as np
 from numba import njit
 
 from eastward.kernels.compiled_arithmetic import (
+    BAD_LABEL,
     FAST,
+    FINE,
     HALF,
+    NOT_FINITE,
     ONE,
     TWO,
     ZERO,
     bits_of,
     exp_of_negative,
     not_finite,
+    place_of,
 )
 
 __all__ = ["narrow_gradient", "narrow_sums"]
@@ -56,6 +60,19 @@ def _load(logits: Any, start: Any, count: Any, block: Any, first: Any, second: A
 
 
 @njit(**FAST)
+def _places(
+    labels: Any, weights: Any, ignored: Any, size: Any, start: Any, places: Any, masses: Any
+) -> Any:
+    """Labels of a block that may be indices, and their weights; whether all were."""
+    known = True
+    for j in range(places.shape[0]):
+        given = weights[start + j] if weights.size else ONE
+        places[j], masses[j], usable = place_of(labels[start + j], given, ignored, size)
+        known = known and usable
+    return known
+
+
+@njit(**FAST)
 def _relative(count: Any, block: Any, first: Any, second: Any, total: Any) -> None:
     """Logits to u, in place; ``first`` becomes the largest u, ``total`` the sum of u."""
     for j in range(count):
@@ -87,36 +104,49 @@ def _steps(count: Any, block: Any, constants: Any, last: Any, steps: Any, total:
 
 @njit(**FAST)
 def narrow_sums(
-    logits: Any, labels: Any, weights: Any, constants: Any, begin: Any, end: Any, sums: Any
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    ignored: Any,
+    constants: Any,
+    begin: Any,
+    end: Any,
+    sums: Any,
 ) -> Any:
-    """Add the sums ``(3, C)`` of rows ``begin`` to ``end``; whether all their logits are finite."""
+    """Add the sums ``(3, C)`` of rows ``begin`` to ``end``; what was wrong."""
     size = logits.shape[1]
     high, temperature = constants[1], constants[4]
     block, steps = np.empty((size, BLOCK), np.float32), np.empty((size, BLOCK), np.float32)
-    rows = np.empty((4, BLOCK), np.float32)
-    first, second, total, share = rows[0], rows[1], rows[2], rows[3]
+    rows, places = np.empty((5, BLOCK), np.float32), np.empty(BLOCK, np.int64)
+    first, second, total, share, masses = rows[0], rows[1], rows[2], rows[3], rows[4]
     for start in range(begin, end, BLOCK):
         count = min(BLOCK, end - start)
+        if not _places(labels, weights, ignored, size, start, places[:count], masses):
+            return BAD_LABEL
         if not _load(logits, start, count, block, first, second):
-            return False
+            return NOT_FINITE
         _relative(count, block, first, second, total)
         for j in range(count):
             second[j] = temperature / max(total[j] - high, _SMALL)
             share[j] = ZERO
         _steps(count, block, constants, second, steps, share)
         for j in range(count):
-            weight = weights[start + j] if weights.size else ONE
-            share[j] = weight / share[j]
-            label = labels[start + j]
+            share[j] = masses[j] / share[j]
+        for j in range(count):
+            label = places[j]
             sums[0, label] += steps[label, j] * share[j]
-            sums[2, label] += weight
-        for c in range(size):
-            step = steps[c]
-            mass = ZERO
-            for j in range(count):
-                mass += step[j] * share[j]
-            sums[1, c] += mass
-    return True
+            sums[2, label] += masses[j]
+        _add_masses(count, steps, share, sums[1])
+    return FINE
+
+
+@njit(**FAST)
+def _add_masses(count: Any, steps: Any, share: Any, sums: Any) -> None:
+    for c in range(steps.shape[0]):
+        step, mass = steps[c], ZERO
+        for j in range(count):
+            mass += step[j] * share[j]
+        sums[c] += mass
 
 
 @njit(**FAST)
@@ -124,6 +154,7 @@ def narrow_gradient(
     logits: Any,
     labels: Any,
     weights: Any,
+    ignored: Any,
     constants: Any,
     begin: Any,
     end: Any,
@@ -135,10 +166,12 @@ def narrow_gradient(
     size = logits.shape[1]
     low, high, slope, middle, temperature = constants
     block, steps = np.empty((size, BLOCK), np.float32), np.empty((size, BLOCK), np.float32)
-    rows = np.empty((6, BLOCK), np.float32)
+    rows, places = np.empty((7, BLOCK), np.float32), np.empty(BLOCK, np.int64)
     first, second, total, mean, share, last = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
+    masses = rows[6]
     for start in range(begin, end, BLOCK):
         count = min(BLOCK, end - start)
+        _places(labels, weights, ignored, size, start, places[:count], masses)
         _load(logits, start, count, block, first, second)
         _relative(count, block, first, second, total)
         for j in range(count):
@@ -154,17 +187,16 @@ def narrow_gradient(
                 h = ONE - temperature + (u - high) * last[j] if u > high else h
                 share[j] += h
                 mean[j] += pull * h
-            # The runner-up; the largest itself where several classes share the first place.
         _runner_up(count, block, first, second)
         for j in range(count):
-            label = labels[start + j]
+            label = places[j]
             u = block[label, j]
             h = slope * u if u < low else HALF + middle * (u - ONE)
             h = ONE - temperature + (u - high) * last[j] if u > high else h
             inverse = ONE / share[j]
             mean[j] = (mean[j] + slopes[0, label] * h) * inverse
-            share[j] = inverse * weights[start + j] if weights.size else inverse
-        _pull(count, block, steps, slopes, constants, mean, share, last, labels, start)
+            share[j] = inverse * masses[j]
+        _pull(count, block, steps, slopes, constants, mean, share, last, places)
         _send(count, block, steps, first, second, total, last, constants, detached)
         for j in range(count):
             for c in range(size):
@@ -190,8 +222,7 @@ def _pull(
     mean: Any,
     share: Any,
     last: Any,
-    labels: Any,
-    start: Any,
+    places: Any,
 ) -> None:
     """The derivative by u of every class, times u, as if threshold and total were constant."""
     low, high, slope, middle, _ = constants
@@ -203,7 +234,7 @@ def _pull(
             steep = last[j] if u > high else steep
             out[j] = (by_predicted - mean[j]) * share[j] * steep * u
     for j in range(count):
-        label = labels[start + j]
+        label = places[j]
         u = block[label, j]
         steep = slope if u < low else middle
         steep = last[j] if u > high else steep

@@ -21,7 +21,7 @@ from eastward.kernels.rules import (
     Rule,
 )
 
-__all__ = ["loss_and_slope"]
+__all__ = ["loss_and_slope", "tables_of_sums"]
 
 _TINY = 1.0842021724855044e-19
 _VIRTUAL_SHARE = 0.01
@@ -37,14 +37,15 @@ def loss_and_slope(sums: np.ndarray, layout: int, rule: Rule) -> tuple[np.ndarra
     width = 2 if layout == ONE_PAIR else sums.shape[2]
     losses, counts = np.zeros(len(sums)), np.empty((4, width))
     slope, result = np.empty((4, width)), np.zeros((len(sums), 2, sums.shape[2]))
-    _tables(sums, layout, rule[1:], counts, slope, losses, result)
+    tables_of_sums(sums, layout, rule[1:], counts, slope, losses, result)
     return losses, result
 
 
 @njit(**_OPTIONS)
-def _tables(
+def tables_of_sums(
     sums: Any, layout: Any, rule: Any, counts: Any, slope: Any, losses: Any, result: Any
 ) -> None:
+    """Fill losses ``(R,)`` and slopes ``(R, 2, C)`` of R tables; ``counts`` and ``slope`` are for work."""
     average, absent, _, virtual, higher, numerators, denominators, factor, offset = rule
     for r in range(sums.shape[0]):
         _fill(sums[r], layout, counts)

@@ -30,6 +30,8 @@ def prepare_batch(
     check_inputs: bool = True,
 ) -> Batch:
     """Check the input and flatten it to samples times classes; a single logit becomes one column."""
+    if not (check_inputs or multilabel) and sample_weight is None and _is_flat(logits, targets):
+        return Batch(logits, targets, None)
     _checks.floating(caller, "logits", logits)
     _checks.tensor(caller, "targets", targets)
     inspect = check_inputs and _checks.can_inspect(logits, targets)
@@ -46,12 +48,31 @@ def prepare_batch(
         batch = _single_logit_batch(caller, logits, targets, sample_weight)
     else:
         batch = Batch(*flatten_samples(caller, logits, targets, sample_weight))
+    _check_targets(caller, batch, multilabel, ignore_index, inspect=inspect)
+    return batch
+
+
+def _check_targets(
+    caller: str, batch: Batch, multilabel: bool, ignore_index: int | None, *, inspect: bool
+) -> None:
     if multilabel or batch.logits.shape[1] == 1:
         if inspect:
             _checks.indicator_targets(caller, batch.targets, ignore_index)
     elif inspect or batch.targets.is_floating_point():
         _checks.class_targets(caller, batch.targets, batch.logits.shape[1], ignore_index)
-    return batch
+
+
+def _is_flat(logits: object, targets: object) -> bool:
+    """Whether nothing is to be done: logits ``(N, C)`` with C > 1, and whole numbers ``(N,)``."""
+    return (
+        isinstance(logits, Tensor)
+        and isinstance(targets, Tensor)
+        and logits.dim() == 2
+        and logits.shape[1] > 1
+        and targets.shape == logits.shape[:1]
+        and logits.is_floating_point()
+        and not targets.is_floating_point()
+    )
 
 
 def _check_weight(caller: str, sample_weight: Tensor | None, *, inspect: bool) -> None:

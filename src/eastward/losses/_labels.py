@@ -16,7 +16,7 @@ from eastward.kernels.problems import Problem
 from eastward.losses._batches import Batch
 from eastward.protocols import Reduce
 
-__all__ = ["labels_and_weights"]
+__all__ = ["are_weights", "labels_and_weights"]
 
 # Priors seen last, each beside the object whose id is its key.
 _CHECKED: dict[int, tuple[Tensor, tuple[int, int], Tensor]] = {}
@@ -35,7 +35,7 @@ def labels_and_weights(
     """Labels that are safe to index with, and weights in which ignoring and the prior are folded."""
     targets, size = batch.targets, 2 if problem.binary else batch.logits.shape[-1]
     weights = None if batch.sample_weight is None else batch.sample_weight.float()
-    if weights is not None and check is not None and not _are_weights(weights):
+    if weights is not None and check is not None and not are_weights(weights):
         check()
     labels = targets if targets.dtype == torch.int64 else targets.long()
     exact = not targets.is_floating_point()
@@ -53,7 +53,7 @@ def labels_and_weights(
     return labels, None if weights is None else weights.contiguous()
 
 
-def _are_weights(weights: Tensor) -> bool:
+def are_weights(weights: Tensor) -> bool:
     """Whether no weight is negative, and none NaN or infinite: a sum is finite only if its terms are."""
     return weights.numel() == 0 or (float(weights.min()) >= 0 and math.isfinite(weights.sum()))
 

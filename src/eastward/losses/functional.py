@@ -10,7 +10,8 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.losses._batches import prepare_batch
-from eastward.losses._fused import Terms, loss_of_batch
+from eastward.losses._definition import Terms
+from eastward.losses._fused import loss_of_batch
 from eastward.losses._tables import prepare_metric
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets

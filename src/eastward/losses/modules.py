@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward.distributed import resolve_reduce
 from eastward.losses._batches import prepare_batch
-from eastward.losses._fused import Terms, loss_of_batch
+from eastward.losses._definition import Terms
+from eastward.losses._fused import loss_of_batch
 from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
 from eastward.losses._temperature import as_temperature
 from eastward.metrics import Metric
@@ -105,6 +106,7 @@ class EASTLoss(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, as_temperature(self, name, value))
+        self.__dict__.pop("_known_terms", None)
 
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
@@ -129,16 +131,23 @@ class EASTLoss(nn.Module):
         )
 
     def _terms(self) -> Terms:
-        return Terms(
+        """The options in one object; the same one until an attribute is set, or the prior moves to another device."""
+        known: Terms | None = self.__dict__.get("_known_terms")
+        prior = self._buffers["prior"]
+        if known is not None and known.prior is prior:
+            return known
+        terms = Terms(
             self.metric,
             self.thresholds,
             resolve_step(self.step),
             self.detach_threshold,
-            self.prior,
+            prior,
             self.absent == "skip",
             self.multilabel,
             self.ignore_index,
         )
+        self.__dict__["_known_terms"] = terms
+        return terms
 
     def tables(
         self,

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.losses._batches import Batch
-from eastward.losses._fused import Terms, fused_losses, gradient_of_losses
+from eastward.losses._definition import Terms
+from eastward.losses._fused import fused_losses, gradient_of_losses
 from eastward.losses._tables import prepare_metric
 from eastward.metrics import Metric
 from eastward.protocols import Reduce, Step

@@ -1,0 +1,43 @@
+"""Threads that share the rows of a batch: as many as ``torch.get_num_threads()`` says.
+
+Threads are Python's own, because numba and NumPy release the interpreter's lock. numba's threading layers are not used:
+they must not be entered from two threads at once, or after a fork.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+__all__ = ["SHARE_OF_A_THREAD", "everywhere", "parts_of"]
+
+# Elements of work that are worth a thread of their own: waking one takes longer than the arithmetic on fewer.
+SHARE_OF_A_THREAD = 524_288
+
+
+def parts_of(rows: int, elements: int) -> list[tuple[int, int]]:
+    """Rows for each thread; one part where there is too little to share."""
+    if elements < 2 * SHARE_OF_A_THREAD:
+        return [(0, rows)]
+    number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
+    edges = [rows * part // number for part in range(number + 1)]
+    return list(pairwise(edges))
+
+
+def everywhere(work: Callable[..., Any], parts: list[tuple[Any, ...]]) -> list[Any]:
+    """Results of ``work(*part)``, in the order of the parts, whatever thread is first."""
+    if len(parts) == 1:
+        return [work(*parts[0])]
+    others = [_threads(os.getpid(), len(parts)).submit(work, *part) for part in parts[1:]]
+    return [work(*parts[0]), *(other.result() for other in others)]
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(process: int, number: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork inherits no threads
+    return ThreadPoolExecutor(number, thread_name_prefix="eastward")
