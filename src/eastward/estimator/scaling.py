@@ -50,9 +50,9 @@ class Pieces:
             parts.append((np.full(size, column), edges[:-1], np.diff(edges), lowest, highest))
         if not parts:
             return None
-        column, *rest = (np.concatenate(values) for values in zip(*parts, strict=True))
+        columns, *rest = (np.concatenate(values) for values in zip(*parts, strict=True))
         return cls(
-            torch.from_numpy(column), *(torch.from_numpy(v.astype(np.float32)) for v in rest)
+            torch.from_numpy(columns), *(torch.from_numpy(v.astype(np.float32)) for v in rest)
         )
 
     def __call__(self, features: Tensor) -> Tensor:
@@ -68,7 +68,8 @@ def _edges(values: NDArray[Any], bins: int) -> NDArray[np.float32]:
     quantiles = np.quantile(values.astype(np.float64), np.linspace(0, 1, bins + 1))
     edges = np.unique(quantiles.astype(np.float32))
     wide = np.diff(edges) > 1e-6 * np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
-    return edges[np.concatenate([[True], wide])]
+    kept: NDArray[np.float32] = edges[np.concatenate([[True], wide])]
+    return kept
 
 
 @dataclass(frozen=True)
