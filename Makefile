@@ -75,8 +75,8 @@ quality-quick: $(INSTALLED) ## compare methods on eight small tables of EASTWARD
 	  --results build/quality/quick --pictures build/quality/quick
 
 quality: $(INSTALLED) ## run the quality benchmark on all tables of EASTWARD_DATA (hours; stop it, it goes on)
-	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.quality run --max-rows 400
-	$(BIN)/python -m benchmarks.quality report --max-rows 400
+	OMP_NUM_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.quality run --max-rows 500
+	$(BIN)/python -m benchmarks.quality report --max-rows 500
 
 clean: ## remove caches and built documentation; .venv stays
 	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst

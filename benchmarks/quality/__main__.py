@@ -8,7 +8,8 @@ there: stop it at any time, and the same command goes on. A step of the plan is 
 splits; a split is finished for all sets before the next one begins. ``report`` reads the cells and writes
 ``results/quality``.
 
-``--random-state 0`` was used to choose; the tables are those of ``--random-state 1``, whose splits no choice has seen.
+``--random-state 0`` was used to choose, and the ensemble was first confirmed on 1; the tables are those of
+``--random-state 3``, whose splits no choice has seen.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def run(options: argparse.Namespace) -> None:
         if not wanted or time.monotonic() > deadline:
             continue
         _run_split(load(), split, wanted, store, options)
+        # A later step of the plan may ask for the same again.
+        done |= {(name, split, method.name, kind) for method, kind in wanted}
 
 
 def _order(options: argparse.Namespace) -> Iterator[tuple[str, int, str, Callable[[], data.Task]]]:
@@ -129,7 +132,7 @@ def main() -> None:
         "--plan", nargs="+", default=["key:10", "paper:10", "default:10", "further:10"]
     )
     parser.add_argument("--max-rows", type=int, default=500, help="training rows of a split")
-    parser.add_argument("--random-state", type=int, default=1)
+    parser.add_argument("--random-state", type=int, default=3)
     parser.add_argument("--sets", nargs="+")
     parser.add_argument(
         "--folder", type=Path, help="a folder of parquet files with a column target"

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.quality import pictures, statistics
 from benchmarks.quality.statistics import Versus
 
-OURS = "EASTEnsembleClassifier"
+OURS, NETWORKS = "EASTEnsembleClassifier", "EASTClassifier"
 NAMES = {
     "f1": "F1 (macro-F1 for more than two classes)",
     "matthews_corrcoef": "MCC",
@@ -42,6 +42,7 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
         "targets": target_table(cells),
         "methods": method_table(cells, "f1"),
         **{kind: versus_table(cells, kind) for kind in NAMES},
+        "networks": versus_table(cells, "f1", NETWORKS),
         "collapse": collapse_text(cells),
         "sets": set_table(cells),
     }
@@ -61,6 +62,7 @@ def readme(sections: dict[str, str], sets: int) -> str:
         "targets": "## Targets",
         "methods": "## All methods",
         **{kind: f"## By {name}" for kind, name in NAMES.items()},
+        "networks": f"## {NETWORKS} by F1",
         "collapse": "## Classes that are never predicted",
         "sets": "## Each set",
     }
@@ -109,9 +111,11 @@ def target_table(cells: Cells) -> str:
     return "\n".join(lines)
 
 
-def _versus(cells: Cells, kind: str) -> list[Versus]:
+def _versus(cells: Cells, kind: str, ours: str = OURS) -> list[Versus]:
     others = list(dict.fromkeys(c["method"] for c in cells if c["metric"] == kind))
-    return statistics.versus_all(cells, kind, OURS, [name for name in others if name != OURS])
+    if ours not in others:
+        return []
+    return statistics.versus_all(cells, kind, ours, [name for name in others if name != ours])
 
 
 def _gain(row: Versus) -> str:
@@ -122,17 +126,17 @@ def _counts(row: Versus) -> str:
     return f"{row.wins}–{row.ties}–{row.losses}"
 
 
-def versus_table(cells: Cells, kind: str) -> str:
-    """The ensemble against every other method, by one metric."""
+def versus_table(cells: Cells, kind: str, ours: str = OURS) -> str:
+    """The ensemble, or another method, against every other one, by one metric."""
     head = (
-        f"| {OURS} against | sets | mean gain (95 %) | W–T–L ±{statistics.MARGIN} | p | p (Holm) "
+        f"| {ours} against | sets | mean gain (95 %) | W–T–L ±{statistics.MARGIN} | p | p (Holm) "
         "| P(better) | P(equal) | P(worse) |"
     )
     lines = [head, "|---" * 9 + "|"]
     lines += [
         f"| {row.name} | {row.sets} | {_gain(row)} | {_counts(row)} | {row.p_value:.4f} | {row.p_holm:.4f} "
         f"| {row.better:.2f} | {row.equal:.2f} | {row.worse:.2f} |"
-        for row in sorted(_versus(cells, kind), key=lambda row: row.gain)
+        for row in sorted(_versus(cells, kind, ours), key=lambda row: row.gain)
     ]
     return "\n".join(lines)
 
@@ -153,7 +157,7 @@ def method_table(cells: Cells, kind: str) -> str:
 def set_table(cells: Cells) -> str:
     """Mean F1 of each set for the methods of the target table."""
     methods, sets, table = statistics.mean_table(cells, "f1")
-    shown = [name for name in (OURS, "EASTClassifier", *(t[0] for t in TARGETS)) if name in methods]
+    shown = [name for name in (OURS, NETWORKS, *(t[0] for t in TARGETS)) if name in methods]
     lines = ["| set | " + " | ".join(shown) + " |", "|---" * (len(shown) + 1) + "|"]
     for column, name in enumerate(sets):
         scores = [table[methods.index(method), column] for method in shown]
@@ -182,7 +186,7 @@ def collapsed(
 def collapse_text(cells: Cells) -> str:
     """Which defaults lose a class that five networks of cross-entropy predict."""
     lines = []
-    for name in (OURS, "EASTClassifier", "EAST paper"):
+    for name in (OURS, NETWORKS, "EAST paper"):
         runs = sum(cell["metric"] == "f1" and cell["method"] == name for cell in cells)
         if not runs:
             lines.append(f"- {name}: not run")
