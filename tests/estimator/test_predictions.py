@@ -197,7 +197,9 @@ def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labe
     logits = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
     held, targets = HeldOut(torch.arange(60), logits, torch.zeros(60)), torch.arange(60) % 2
     plain = Rows(None, targets, None, [], [], 2)
-    weighted = Rows(None, targets, torch.ones(60), [], [], 2)
+    weights = torch.arange(1.0, 61.0)
+    weighted = Rows(None, targets, weights, [], [], 2)
+    alike = Rows(None, targets, torch.full((60,), 3.0), [], [], 2)
     scores, metric = held.logits.double().log_softmax(1), metrics.get("f1")
     assert torch.equal(
         tune_decision(held, plain, metric),
@@ -205,8 +207,9 @@ def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labe
     )
     assert torch.equal(
         tune_decision(held, weighted, metric),
-        decisions.bagged_offsets(scores, targets, metric, sample_weight=torch.ones(60)).float(),
+        decisions.bagged_offsets(scores, targets, metric, sample_weight=weights).float(),
     )
+    assert torch.equal(tune_decision(held, alike, metric), tune_decision(held, plain, metric))
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])

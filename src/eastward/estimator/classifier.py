@@ -66,7 +66,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Whether ``recipe="auto"`` has its metric stage.
     tune_decision : bool or "auto", default="auto"
         Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``. Up to
-        10 000 held-out rows without weights, expectations stand for three quarters of the labels
+        10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
         (:func:`eastward.decisions.smoothed_offsets`).
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.

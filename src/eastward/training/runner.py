@@ -173,7 +173,7 @@ def tune_decision(
     """Offsets for held-out logits (of the rows ``chosen`` only, if given).
 
     The labels of few rows are a noisy guide, so there expectations stand for most of them; many rows speak for
-    themselves. Under weights the networks' probabilities are no expectations of labels as they come.
+    themselves. Under unequal weights the networks' probabilities are no expectations of labels as they come.
     """
     pick: Callable[[Tensor], Tensor] = (lambda t: t) if chosen is None else (lambda t: t[chosen])
     targets = rows.targets[pick(held.rows)]
@@ -182,7 +182,8 @@ def tune_decision(
     if rows.multilabel:
         return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
     scores = torch.log_softmax(logits, dim=1)
-    smooth = weights is None and len(targets) <= ROWS_FOR_SMOOTHING
+    alike = weights is None or bool((weights == weights[0]).all())
+    smooth = alike and len(targets) <= ROWS_FOR_SMOOTHING
     tune = smoothed_offsets if smooth else bagged_offsets
     offsets = tune(scores, targets, metric, sample_weight=weights, random_state=random_state)
     return offsets.float()
