@@ -193,13 +193,24 @@ def test_offsets_are_tuned_by_default_under_the_default_recipe_alone(recipe, tun
     assert ("tuned offsets, found" in model.report_["sentences"][-1]) == tuned
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_offsets_of_one_network_are_kept_only_where_held_out_rows_favour_them(seed):
+    X, y = clusters(counts=(40, 25, 15), spread=1.2, seed=seed)
+    model = quick(random_state=seed, max_epochs=3, n_folds=1, validation_fraction=0.5).fit(X, y)
+    last = model.report_["stages"][-1]
+    assert model.offsets_.any() == (last["tuned"] > last["argmax"])
+    sentence = model.report_["sentences"][-1]
+    assert ("tuned offsets, found" in sentence) == model.offsets_.any()
+
+
 def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labels_alone():
     logits = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
     held, targets = HeldOut(torch.arange(60), logits, torch.zeros(60)), torch.arange(60) % 2
-    plain = Rows(None, targets, None, [], [], 2)
-    weights = torch.arange(1.0, 61.0)
-    weighted = Rows(None, targets, weights, [], [], 2)
-    alike = Rows(None, targets, torch.full((60,), 3.0), [], [], 2)
+    weights, halves = torch.arange(1.0, 61.0), list(torch.arange(60).chunk(2))
+    plain = Rows(None, targets, None, [], halves, 2)
+    single = Rows(None, targets, None, [], halves[:1], 2)
+    weighted = Rows(None, targets, weights, [], halves, 2)
+    alike = Rows(None, targets, torch.full((60,), 3.0), [], halves, 2)
     scores, metric = held.logits.double().log_softmax(1), metrics.get("f1")
     assert torch.equal(
         tune_decision(held, plain, metric),
@@ -210,6 +221,8 @@ def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labe
         decisions.bagged_offsets(scores, targets, metric, sample_weight=weights).float(),
     )
     assert torch.equal(tune_decision(held, alike, metric), tune_decision(held, plain, metric))
+    by_labels = decisions.bagged_offsets(scores, targets, metric).float()
+    assert torch.equal(tune_decision(held, single, metric), by_labels)
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])

@@ -65,8 +65,9 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     aligned : bool, default=True
         Whether ``recipe="auto"`` has its metric stage.
     tune_decision : bool or "auto", default="auto"
-        Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``. Up to
-        10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
+        Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, for a
+        single network only if offsets tuned without a fold's rows beat arg max on them. For cross-fitted networks,
+        up to 10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
         (:func:`eastward.decisions.smoothed_offsets`).
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.

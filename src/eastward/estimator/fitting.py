@@ -196,13 +196,23 @@ def _validation_weights(
 
 
 def _tunes_decision(model: Any) -> bool:
-    """Whether offsets are added: "auto" does so for our own recipe, and leaves the others as they are known."""
-    return model.recipe == "auto" if model.tune_decision == "auto" else bool(model.tune_decision)
+    """Whether offsets are added: "auto" does so for our own recipe; those of one network have to show their worth."""
+    if model.tune_decision != "auto":
+        return bool(model.tune_decision)
+    return model.recipe == "auto" and (model.n_folds_ > 1 or _offsets_help(model))
+
+
+def _offsets_help(model: Any) -> bool:
+    last = model.report_["stages"][-1]
+    gain = float(last["tuned"] - last["argmax"])
+    return gain > 0 if model.metric_.higher_is_better else gain < 0
 
 
 def _decision_sentence(model: Any) -> str:
     if model.offsets_.any():
         return "decision: tuned offsets, found on all held-out rows and averaged over bootstrap samples"
+    if model.tune_decision == "auto" and model.recipe == "auto" and not _offsets_help(model):
+        return "decision: arg max, because tuned offsets brought nothing on rows held out"
     return "decision: arg max"
 
 

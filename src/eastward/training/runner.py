@@ -172,8 +172,9 @@ def tune_decision(
 ) -> Tensor:
     """Offsets for held-out logits (of the rows ``chosen`` only, if given).
 
-    The labels of few rows are a noisy guide, so there expectations stand for most of them; many rows speak for
-    themselves. Under unequal weights the networks' probabilities are no expectations of labels as they come.
+    The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
+    many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
+    probabilities are no expectations of labels as they come.
     """
     pick: Callable[[Tensor], Tensor] = (lambda t: t) if chosen is None else (lambda t: t[chosen])
     targets = rows.targets[pick(held.rows)]
@@ -183,7 +184,8 @@ def tune_decision(
         return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
     scores = torch.log_softmax(logits, dim=1)
     alike = weights is None or bool((weights == weights[0]).all())
-    smooth = alike and len(targets) <= ROWS_FOR_SMOOTHING
+    cross_fitted = len(rows.valid) > 1
+    smooth = cross_fitted and alike and len(targets) <= ROWS_FOR_SMOOTHING
     tune = smoothed_offsets if smooth else bagged_offsets
     offsets = tune(scores, targets, metric, sample_weight=weights, random_state=random_state)
     return offsets.float()
