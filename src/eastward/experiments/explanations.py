@@ -89,8 +89,9 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         ),
         "east-table*/credit_card/accuracy_east/*": f"{_STAYS}.",
         "east-table*/credit_card/*_east/*": (
-            "Not the width: at full width and with ten epochs the first trial has F1 0.794 (F1*) and 0.793 (MCC*). Splits "
-            "differ by more: the network of Bridging the Gap had 0.850 and 0.821 on splits 1 and 2 in a shorter run."
+            "Not the width: at full width and with ten epochs the first trial has F1 0.794 (F1*) and 0.793 (MCC*). "
+            "Splits differ by more: the network of Bridging the Gap had 0.850 and 0.821 on splits 1 and 2 in a shorter "
+            "run."
         ),
         "east-table1/*/dice/accuracy": (
             "It predicts the positive class everywhere (accuracy is the share of positives), as negatives have no "
