@@ -84,7 +84,7 @@ _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
             "0.611. The paper's grid of 60 points was not run."
         ),
         "east*/cifar10/*": (
-            "A twentieth of the pictures, ten epochs and a quarter of the width: cross-entropy itself is as far behind "
+            "4 000 of 60 000 pictures, ten epochs and a quarter of the width: cross-entropy itself is as far behind "
             "the paper's."
         ),
         "east-table*/credit_card/accuracy_east/*": f"{_STAYS}.",
