@@ -294,6 +294,20 @@ def test_claims_compare_sides(theirs, ours, expected):
     assert _claim_verdict(*sides) == expected
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "expected"),
+    [
+        ((0.08, 2), (0.15, 0.4), "unclear"),  # ours is larger, and noisier
+        ((-0.02, -2), (-0.05, -0.4), "unclear"),
+        ((0.07, 0.9), (0.06, 3), "reproduced"),  # the paper's is the noisy one
+        ((0.07, 0.9), (0.08, 3), "better"),
+    ],
+)
+def test_a_difference_hidden_by_noise_is_not_called_another(theirs, ours, expected):
+    sides = [{"gap": gap, "distance": distance} for gap, distance in (theirs, ours)]
+    assert _claim_verdict(*sides) == expected
+
+
 def test_claims_without_a_run_say_so():
     assert _claim_verdict({"gap": 1, "distance": 2}, None) == "not run here"
     claim = {"method": "F1*", "rival": "CE", "score": "F1", "theirs": {"gap": 0.1, "distance": 2}}

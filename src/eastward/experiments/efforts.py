@@ -184,7 +184,9 @@ def _paper(panel: Panel) -> Effort:
 
 def _cpu(panel: Panel) -> Effort:
     if panel.optimizer == "sgd":
-        return replace(_LEE, trials=2, max_epochs=10, patience=10, samples=4000, width=0.25)
+        # ResNet-34 has twice the layers of ResNet-18, and larger pictures.
+        width = 0.125 if panel.network == "ResNet-34" else 0.25
+        return replace(_LEE, trials=2, max_epochs=10, patience=10, samples=4000, width=width)
     if panel.network in IMAGES:
         return _CPU_IMAGES
     effort = replace(_CPU_TABLE, **_CPU_BY_DATA.get(panel.data, {}))

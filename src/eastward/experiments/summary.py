@@ -187,6 +187,9 @@ def _claim_verdict(theirs: dict[str, float] | None, ours: dict[str, float] | Non
     found = _side(ours)
     if found == expected:
         return "reproduced"
+    if theirs is not None and (found > expected) != (ours["gap"] > theirs["gap"]):
+        # The same difference, hidden by the noise of one of the two.
+        return "unclear" if found == 0 else "reproduced"
     return "better" if found > expected else "worse"
 
 
