@@ -99,7 +99,7 @@ def overview(summaries: dict[str, dict[str, Any]], results: Path) -> str:
 
 
 def _by_experiment(summaries: dict[str, dict[str, Any]]) -> Iterable[str]:
-    yield "| name | what | scale | claims: reproduced, better, worse, unclear, not run | figures within, ▲, ▼, not run |"
+    yield "| name | what | scale | claims: reproduced, better, worse, unclear, not run | figures: same, ▲, ▼, not run |"
     yield "|---|---|---|---|---|"
     for name, experiment in EXPERIMENTS.items():
         if name not in summaries:
