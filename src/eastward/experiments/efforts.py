@@ -126,7 +126,7 @@ _CPU_BY_DATA: Mapping[str, dict[str, Any]] = MappingProxyType(
             "max_epochs": 8,
             "patience": 5,
             "cooling_patience": 1,
-            "trees": 5,
+            "trees": 50,
             "width": 0.25,
         },
     }
