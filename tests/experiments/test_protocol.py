@@ -24,7 +24,7 @@ from eastward.experiments.rendering import claim_sentence
 from eastward.experiments.running import chosen_point
 from eastward.experiments.scores import TITLES, all_scores
 from eastward.experiments.splits import Part, Split, load_split
-from eastward.experiments.summary import _claim_verdict, summarise
+from eastward.experiments.summary import _claim_verdict, _found, summarise
 from eastward.experiments.training import Plan, train_network
 
 
@@ -306,6 +306,12 @@ def test_claims_compare_sides(theirs, ours, expected):
 def test_a_difference_hidden_by_noise_is_not_called_another(theirs, ours, expected):
     sides = [{"gap": gap, "distance": distance} for gap, distance in (theirs, ours)]
     assert _claim_verdict(*sides) == expected
+
+
+@pytest.mark.parametrize(("distance", "word"), [(2.0, "higher"), (0.5, "level"), (-2.0, "lower")])
+def test_open_questions_are_answered_in_other_words(distance, word):
+    assert _found({"gap": 0.1 * distance, "distance": distance}) == word
+    assert _found(None) == "not run here"
 
 
 def test_claims_without_a_run_say_so():

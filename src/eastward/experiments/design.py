@@ -21,11 +21,14 @@ class Claim:
         Rows of the panel.
     score : str
         Column of the panel.
+    is_open : bool
+        Whether nobody has claimed it: then what was found is called higher, level or lower.
     """
 
     method: str
     rival: str
     score: str
+    is_open: bool = False
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def _claim(
         "score": TITLES[claim.score],
         "theirs": theirs,
         "ours": ours,
-        "verdict": _claim_verdict(theirs, ours),
+        "verdict": _found(ours) if claim.is_open else _claim_verdict(theirs, ours),
     }
 
 
@@ -177,6 +177,10 @@ def _difference(claim: Claim, table: Any) -> dict[str, float] | None:
 def _side(difference: dict[str, float]) -> int:
     """1 higher, -1 lower, 0 within one pooled standard deviation."""
     return 0 if abs(difference["distance"]) < 1 else 1 if difference["gap"] > 0 else -1
+
+
+def _found(ours: dict[str, float] | None) -> str:
+    return "not run here" if ours is None else ("level", "higher", "lower")[_side(ours)]
 
 
 def _claim_verdict(theirs: dict[str, float] | None, ours: dict[str, float] | None) -> str:
