@@ -31,7 +31,7 @@ def _ablation() -> Experiment:
         "soft counts against the rest; without the dynamic threshold it is 1/2; without annealing T stays at 0.2.",
     )
     title = "EAST's three parts, each alone and each removed"
-    return Experiment("ablation", title, SUGGESTED, (panel,), minutes=4)
+    return Experiment("ablation", title, SUGGESTED, (panel,), minutes=1)
 
 
 def _imbalance() -> Experiment:
@@ -53,7 +53,7 @@ def _imbalance() -> Experiment:
         SUGGESTED,
         panels,
         ("All negatives of Adult, and so many of its positives as the ratio allows.",),
-        minutes=20,
+        minutes=22,
     )
 
 
@@ -64,7 +64,7 @@ def _schedules() -> Experiment:
         for title, data in (("CocktailParty", "cocktail_party"), ("Mammography", "mammography"))
     )
     title = "Start, rate and patience of cooling: how long training takes and what it gains"
-    return Experiment("schedules", title, SUGGESTED, panels, minutes=25)
+    return Experiment("schedules", title, SUGGESTED, panels, minutes=15)
 
 
 EXPERIMENTS = (_ablation(), _imbalance(), _schedules())

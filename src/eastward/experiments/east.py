@@ -148,7 +148,7 @@ def table3() -> Experiment:
                 "compared with its own kind."
             ),
         ),
-        minutes=3,
+        minutes=16,
     )
 
 
@@ -173,5 +173,5 @@ def table_of_first_version() -> Experiment:
         f"{FIRST}, Table 2",
         panels,
         BINARY_NOTES[:1],
-        minutes=4,
+        minutes=8,
     )

@@ -50,7 +50,7 @@ def _convergence(number: int, which: str) -> Experiment:
         f"{SOURCE}, Figure {number}",
         (panel,),
         notes,
-        minutes=8,
+        minutes={"fashion": 45, "cifar": 26}[which],
         picture="curves",
     )
 
@@ -72,7 +72,7 @@ def _scatter(number: int, which: str, family: str) -> Experiment:
             *NOTES,
             f"The paper says that the loss is {said}: the correlation over epochs puts a number on it (−1 is a line).",
         ),
-        minutes=5,
+        minutes={"fashion": 25, "cifar": 15}[which],
         picture="scatter",
     )
 
