@@ -308,6 +308,11 @@ def test_a_difference_hidden_by_noise_is_not_called_another(theirs, ours, expect
     assert _claim_verdict(*sides) == expected
 
 
+def test_one_trial_tells_nothing():
+    sides = [{"gap": 0.1, "distance": 2.0, "trials": trials} for trials in (10, 1)]
+    assert _claim_verdict(*sides) == "unclear"
+
+
 @pytest.mark.parametrize(("distance", "word"), [(2.0, "higher"), (0.5, "level"), (-2.0, "lower")])
 def test_open_questions_are_answered_in_other_words(distance, word):
     assert _found({"gap": 0.1 * distance, "distance": distance}) == word

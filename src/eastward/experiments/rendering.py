@@ -85,7 +85,9 @@ def _row(row: dict[str, Any]) -> str:
 
 def _cell(entry: dict[str, Any]) -> str:
     ours, theirs = entry["ours"], entry["theirs"]
-    left = "–" if ours is None else f"{ours['mean']:.3f} ± {ours['spread']:.3f}"
+    left = "–" if ours is None else f"{ours['mean']:.3f}"
+    if ours is not None and ours["trials"] > 1:
+        left += f" ± {ours['spread']:.3f}"
     if theirs is None:
         return left
     right = f"paper {theirs['mean']:g} ± {theirs['spread']:g}"

@@ -20,6 +20,8 @@ from eastward.experiments.scores import TITLES
 __all__ = ["summarise"]
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "pandas")
+# Trials from which something may be concluded.
+TOLD = 2
 
 
 def summarise(experiment: Experiment, run: Run, *, command: str) -> dict[str, Any]:
@@ -171,7 +173,9 @@ def _difference(claim: Claim, table: Any) -> dict[str, float] | None:
     if method is None or rival is None:
         return None
     gap = method.mean - rival.mean
-    return {"gap": round(gap, 4), "distance": round(pooled_distance(method, rival), 2)}
+    trials = min(figure.trials or TOLD for figure in (method, rival))
+    distance = round(pooled_distance(method, rival), 2)
+    return {"gap": round(gap, 4), "distance": distance, "trials": trials}
 
 
 def _side(difference: dict[str, float]) -> int:
@@ -188,6 +192,8 @@ def _claim_verdict(theirs: dict[str, float] | None, ours: dict[str, float] | Non
         return "not run here"
     # Without a published figure the claim itself is that the first is higher.
     expected = 1 if theirs is None else _side(theirs)
+    if ours.get("trials", TOLD) < TOLD:
+        return "unclear"
     found = _side(ours)
     if found == expected:
         return "reproduced"
@@ -210,6 +216,6 @@ def _size(panel: Panel, effort: Effort) -> str:
         for name, values in effort.grid.items()
     )
     return (
-        f"{rows}; network {panel.network}{width}; {effort.trials} trials; at most {effort.max_epochs} epochs, patience "
+        f"{rows}; network {panel.network}{width}; {effort.trials} trial{'s' if effort.trials > 1 else ''}; at most {effort.max_epochs} epochs, patience "
         f"{effort.patience}, while cooling {effort.cooling_patience} at each temperature; searched: {searched}"
     )
