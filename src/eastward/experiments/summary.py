@@ -206,6 +206,7 @@ def _claim_verdict(theirs: dict[str, float] | None, ours: dict[str, float] | Non
 def _size(panel: Panel, effort: Effort) -> str:
     """What was computed, in words; printed above each panel so that nobody takes it for the paper's."""
     rows = "all rows" if effort.samples is None else f"{effort.samples:,} rows"
+    trials = "1 trial" if effort.trials == 1 else f"{effort.trials} trials"
     width = (
         ""
         if effort.width == 1 or panel.network == "32-16"
@@ -216,6 +217,6 @@ def _size(panel: Panel, effort: Effort) -> str:
         for name, values in effort.grid.items()
     )
     return (
-        f"{rows}; network {panel.network}{width}; {effort.trials} trial{'s' if effort.trials > 1 else ''}; at most {effort.max_epochs} epochs, patience "
+        f"{rows}; network {panel.network}{width}; {trials}; at most {effort.max_epochs} epochs, patience "
         f"{effort.patience}, while cooling {effort.cooling_patience} at each temperature; searched: {searched}"
     )
