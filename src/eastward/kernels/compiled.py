@@ -24,6 +24,7 @@ NARROW = 48
 # Below this the first piece of the step has no width left.
 NO_FIRST_PIECE = 1e-6
 NO_WEIGHTS = np.empty(0, np.float32)
+NO_ROOM = np.empty((0, 0), np.float32)
 # Loss and gradient of the commonest losses in one call.
 PLANS = "eastward.kernels.compiled_plan"
 # Labels that arrive here are masked: none of them is this one.
@@ -39,12 +40,13 @@ def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     kernel, constants, flags = _sums_kernel(problem, size)
     wide = kernel is compiled_wide.wide_sums
     kept = [(np.empty((rows, compiled_wide.KEPT), np.float32),) if wide else () for _ in given]
+    room = (NO_ROOM,) if wide else ()
     for member, (arrays, more) in enumerate(zip(given, kept, strict=True)):
 
         def work(
             begin: int, end: int, into: np.ndarray, arrays: Any = arrays, more: Any = more
         ) -> Any:
-            return kernel(*arrays, *constants, begin, end, into, *flags, *more)
+            return kernel(*arrays, *constants, begin, end, into, *flags, *more, *room)
 
         if _added_up(work, rows, rows * size, result[member]) != FINE:
             raise NotFiniteError
@@ -58,6 +60,7 @@ def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> 
     written = result.numpy()
     steep = slopes.numpy().astype(np.float32)
     kernel, constants, (before, after) = _gradient_kernel(problem, size)
+    room = (False,) if kernel is compiled_wide.wide_gradient else ()
     for member, (arrays, more) in enumerate(zip(*saved, strict=True)):
         out = written[member].reshape(-1) if problem.binary else written[member]
         slope = steep[member, 0] if problem.kind == "dynamic" else steep[member]
@@ -70,7 +73,9 @@ def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> 
             out: Any = out,
             more: Any = more,
         ) -> Any:
-            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after, *more)
+            return kernel(
+                *arrays, *constants, begin, end, slope, *before, out, *after, *more, *room
+            )
 
         everywhere(work, parts_of(rows, rows * size))
     return result

@@ -99,22 +99,17 @@ def dynamic_whole(
     weights, five = _weights_at(weights_at, rows), carray(_float32_at(constants_at), 5)
     constants = (five[0], five[1], five[2], five[3], five[4])
     sums, kept = np.zeros((1, 3, size)), np.empty((0 if narrow else rows, KEPT), np.float32)
-    if narrow:
-        found = narrow_sums(logits, labels, weights, ignored, constants, 0, rows, sums[0])
-    else:
-        found = wide_sums(
-            logits, labels, weights, ignored, constants, 0, rows, sums[0], False, kept
-        )
+    out = carray(_float32_at(gradient_at), (rows if gradient_at else 0, size))
+    given = (logits, labels, weights, ignored, constants, 0, rows)
+    found = narrow_sums(*given, sums[0]) if narrow else wide_sums(*given, sums[0], False, kept, out)
     if found != FINE:
         return found
     slopes, empty = _score(sums, MARGINS, numbers_at, quotients_at, loss_at)
     if gradient_at:
-        out, by = carray(_float32_at(gradient_at), (rows, size)), slopes[0]
-        given = (logits, labels, weights, ignored, constants, 0, rows, by, detached, out)
         if narrow:
-            narrow_gradient(*given)
+            narrow_gradient(*given, slopes[0], detached, out)
         else:
-            wide_gradient(*given, False, kept)
+            wide_gradient(*given, slopes[0], detached, out, False, kept, True)
     return EMPTY if empty else FINE
 
 
