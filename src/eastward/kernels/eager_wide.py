@@ -116,8 +116,9 @@ def wide_rows(
     sums = np.empty((3, size))
     sums[0] = np.bincount(labels, of_label * share, size)
     sums[1] = np.bincount(places.first % size, largest.step * share, size)
-    sums[1] += (scaled * np.float32(gentle)) @ powers.numpy()
-    sums[1] += (scaled * np.float32(more)) @ bent.numpy()
+    # By PyTorch: NumPy's threads would fight with PyTorch's for the cores.
+    sums[1] += torch.mv(powers.t(), torch.from_numpy(scaled * np.float32(gentle))).numpy()
+    sums[1] += torch.mv(bent.t(), torch.from_numpy(scaled * np.float32(more))).numpy()
     sums[2] = np.bincount(labels, weights, size)
     return sums, WideRows(places, largest, second, of_label, inverse, share)
 
