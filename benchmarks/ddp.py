@@ -1,6 +1,6 @@
 """What the exact loss adds to a step of DistributedDataParallel: bytes on the wire, and time.
 
-    python benchmarks/ddp.py [--repetitions 30] [--classes 2 10 100] [--no-write]
+    python benchmarks/ddp.py [--repetitions 100] [--classes 2 10 100] [--no-write]
 
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
@@ -211,7 +211,7 @@ def write(new: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--classes", type=int, nargs="+", default=list(CLASSES))
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
