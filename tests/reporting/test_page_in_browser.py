@@ -205,7 +205,8 @@ def test_no_word_of_a_command_is_broken_on_a_phone(browser, report_path):
         }
         return found;
     }).filter((words) => words.some(([, lines]) => lines > 0))"""
-    for width in range(340, 420, 10):  # somewhere in this range the end of a line falls into "--out"
+    # Somewhere in this range the end of a line falls into "--out".
+    for width in range(340, 420, 10):
         with opened(browser, report_path, width=width) as page:
             commands = page.evaluate(lines_of_words)
             assert len(commands) == 3
