@@ -138,8 +138,8 @@ print(f"F1 of spam, test messages: cross-entropy {first[-1]:.3f}, then by F1 {se
 print(f"temperature at the end: {float(loss.loss.temperature):.3f}")
 
 # %%
-# Epoch by epoch. One split and one seed: this shows how it is done. Where cross-entropy has converged, as on the made up
-# messages, the metric may bring nothing more.
+# Epoch by epoch. One split and one seed: this shows how it is done. Where cross-entropy has converged, as on the made
+# up messages, the metric may bring nothing more.
 
 figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axis.plot(range(1, len(first) + 1), first, marker="o", label="cross-entropy")
