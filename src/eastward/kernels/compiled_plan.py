@@ -70,10 +70,16 @@ class Plan(NamedTuple):
             loss.data_ptr(),
             0 if gradient is None else gradient.data_ptr(),
         )
-        threads = min(torch.get_num_threads(), logits.numel() // SHARE_OF_A_TEAM, len(labels))
-        crew = team() if threads > 1 and self.function is dynamic_whole else None
-        found = self.function(*given) if crew is None else _by_team(crew, given, logits, threads)
+        large = self.function is dynamic_whole and logits.numel() >= 2 * SHARE_OF_A_TEAM
+        found = _shared(given, self.function, logits) if large else self.function(*given)
         return (loss, found == EMPTY) if found in (FINE, EMPTY) else None
+
+
+def _shared(given: tuple[int, ...], function: Callable[..., int], logits: Tensor) -> int:
+    """By as many threads as there is work for."""
+    threads = min(torch.get_num_threads(), logits.numel() // SHARE_OF_A_TEAM, len(logits))
+    crew = team() if threads > 1 else None
+    return function(*given) if crew is None else _by_team(crew, given, logits, threads)
 
 
 def _by_team(crew: Team, given: tuple[int, ...], logits: Tensor, threads: int) -> int:

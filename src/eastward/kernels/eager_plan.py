@@ -181,8 +181,8 @@ def _pairs_run(
     out: np.ndarray | None,
 ) -> tuple[float, bool]:
     """Two classes, as two logits or one."""
-    pairs = pairs_of(logits, plan.problem.temperature)
-    sums = sums_of_pairs(pairs, labels, weights)
+    pairs = pairs_of(logits, labels, plan.problem.temperature)
+    sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:
         table = np.array([sums]).T
@@ -191,7 +191,7 @@ def _pairs_run(
     else:
         loss, slopes = known
     if out is not None:
-        found = gradient_of_pairs(pairs, labels, weights, *slopes)
+        found = gradient_of_pairs(pairs, weights, *slopes)
         out[:, -1] = found
         if plan.size == 2:
             np.negative(found, out=out[:, 0])
