@@ -18,7 +18,7 @@ import torch
 __all__ = ["SHARE_OF_A_THREAD", "everywhere", "parts_of"]
 
 # Elements of work that are worth a thread of their own: waking one takes longer than the arithmetic on fewer.
-SHARE_OF_A_THREAD = 262_144
+SHARE_OF_A_THREAD = 524_288
 
 
 def parts_of(rows: int, elements: int) -> list[tuple[int, int]]:
