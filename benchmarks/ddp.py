@@ -1,13 +1,15 @@
 """What the exact loss adds to a step of DistributedDataParallel: bytes on the wire, and time.
 
-    python benchmarks/ddp.py [--repetitions 30] [--classes 2 10 100] [--no-write]
+    python benchmarks/ddp.py [--repetitions 300] [--classes 2 10 100] [--no-write]
 
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
 averaging of gradients, AdamW); the time of the sums over processes that a step of ``EASTLoss`` asks for, with a metric
-that needs margins (F1) and one that needs the matrix (weighted kappa); and the time of gathering all logits instead,
-with its backward pass. What is sent is noted while the loss runs, and sent again with a clock beside it; bytes are
-counted there, too. The two processes meet before each measurement; medians of the slower one.
+that needs margins (F1) and one that needs the matrix (weighted kappa); the time of gathering all logits instead, with
+its backward pass; and, as the floor below all of these, that of two sums of one number. What is sent is noted while
+the loss runs, and sent again with a clock beside it; bytes are counted there, too. They take turns in random order, the
+two processes meet before each, and medians are those of the slower one: a message of a few bytes takes half a
+millisecond or two, for seconds on end, as the machine happens to wake processes.
 Rows of results that are there already are kept, so that numbers of classes can be measured one at a time.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import socket
 import statistics
 import tempfile
@@ -42,18 +45,22 @@ FLOAT = 4
 MARGINS, MATRIX = "f1_macro", "cohen_kappa_linear"
 
 
-def median_time(action: Callable[[], None], repetitions: int) -> float:
-    """Seconds of ``action``, of the slower process in each repetition."""
-    action()
-    times = []
-    for _ in range(repetitions):
-        dist.barrier()
-        started = time.perf_counter()
+def median_times(actions: dict[str, Callable[[], None]], repetitions: int) -> dict[str, float]:
+    """Seconds of each action, of the slower process in each repetition; actions take turns in random order."""
+    order, turns = list(actions), random.Random(0)  # noqa: S311 - the same in both processes
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for action in actions.values():
         action()
-        spent = torch.tensor([time.perf_counter() - started], dtype=torch.float64)
-        dist.all_reduce(spent, op=dist.ReduceOp.MAX)
-        times.append(float(spent))
-    return statistics.median(times)
+    for _ in range(repetitions):
+        turns.shuffle(order)
+        for name in order:
+            dist.barrier()
+            started = time.perf_counter()
+            actions[name]()
+            spent = torch.tensor([time.perf_counter() - started], dtype=torch.float64)
+            dist.all_reduce(spent, op=dist.ReduceOp.MAX)
+            times[name].append(float(spent))
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def network(classes: int) -> nn.Module:
@@ -144,25 +151,27 @@ def worker(rank: int, port: int, repetitions: int, path: str, chosen: list[int])
 
 
 def row_of(classes: int, repetitions: int) -> dict[str, Any]:
-    parameters = sum(p.numel() for p in network(classes).parameters())
     margins = messages(MARGINS, classes)
+    actions = {
+        "step": plain_step(classes),
+        "margins": sent_again(margins),
+        "logits": gathered(classes),
+        "floor": sent_again([torch.zeros(1), torch.zeros(1)]),
+    }
     row: dict[str, Any] = {
         "classes": classes,
         "repetitions": repetitions,
-        "step": median_time(plain_step(classes), repetitions),
-        "margins": median_time(sent_again(margins), repetitions),
-        "logits": median_time(gathered(classes), repetitions),
         # there and back
         "margins_bytes": volume(margins),
         "matrix_bytes": 8 * classes**2 + FLOAT,
         "logits_bytes": 2 * WORLD * BATCH * classes * FLOAT,
-        "gradient_bytes": parameters * FLOAT,
+        "gradient_bytes": FLOAT * sum(p.numel() for p in network(classes).parameters()),
     }
     if classes <= LARGEST_MATRIX:
         matrix = messages(MATRIX, classes)
-        row["matrix"] = median_time(sent_again(matrix), repetitions)
+        actions["matrix"] = sent_again(matrix)
         row["matrix_bytes"] = volume(matrix)
-    return row
+    return row | median_times(actions, repetitions)
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -177,6 +186,7 @@ def shown(row: dict[str, Any]) -> str:
     cells = [
         f"{row['classes']:,}",
         f"{1e3 * row['step']:.1f} ms",
+        f"{1e3 * row['floor']:.2f} ms" if "floor" in row else "–",
         added("margins"),
         added("matrix"),
         added("logits"),
@@ -194,7 +204,14 @@ def write(new: list[dict[str, Any]]) -> None:
     kept.update({row["classes"]: row for row in new})
     rows = [kept[classes] for classes in sorted(kept)]
     path.write_text(json.dumps(rows, indent=1))
-    head = ["classes", "plain step", "margins added", "matrix added", "all logits added"]
+    head = [
+        "classes",
+        "plain step",
+        "two numbers",
+        "margins added",
+        "matrix added",
+        "all logits added",
+    ]
     head += ["bytes: margins / matrix / logits", "logits / margins", "repetitions"]
     lines = [
         "# What the exact loss adds to a step of DistributedDataParallel",
@@ -211,7 +228,7 @@ def write(new: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--classes", type=int, nargs="+", default=list(CLASSES))
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()

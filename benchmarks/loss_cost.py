@@ -1,13 +1,14 @@
 """What the loss costs: time and memory of forward + backward, beside ``F.cross_entropy`` and other packages' losses.
 
-    python benchmarks/loss_cost.py [--threads 1] [--only time|memory] [--seconds 6] [--no-write]
+    python benchmarks/loss_cost.py [--threads 1] [--allocator warm|default] [--only time|memory] [--seconds 6]
 
 Time. Every variant runs once per round, in random order, inside one process; the table shows the median over rounds of
 the ratio to cross-entropy in the same round, at default options (inputs are checked). With one thread it is the
-processor time of that thread, which other programs disturb least; with more, time on the clock. The process starts
-itself anew with ``MALLOC_MMAP_THRESHOLD_`` and ``MALLOC_TRIM_THRESHOLD_`` raised, so that nobody pays for fresh pages:
-with a cold allocator cross-entropy, which makes three arrays of the logits' size, is two to three times slower and
-every ratio flatters us. A few rounds that are not counted warm everything.
+processor time of that thread, which other programs disturb least; with more, time on the clock. With the ``warm``
+allocator the process starts itself anew with ``MALLOC_MMAP_THRESHOLD_`` and ``MALLOC_TRIM_THRESHOLD_`` raised, so that
+nobody pays for fresh pages. With the ``default`` one, which is what most programs have, cross-entropy makes three
+arrays of the logits' size from fresh pages, and is up to three times slower on large ones. A few rounds that
+are not counted warm everything else.
 
 Memory. The high-water mark of a fresh process over forward and backward, gradient included, in units of the logits.
 
@@ -211,12 +212,13 @@ def write(found: dict[str, Any]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "results.json").write_text(json.dumps(found, indent=1) + "\n")
     lines = ["# What the loss costs", "", "`python benchmarks/loss_cost.py` writes this page.", ""]
-    for threads, part in sorted(found.get("time", {}).items()):
+    for setting, part in sorted(found.get("time", {}).items()):
+        threads, allocator = setting.split()
         load = f"load of the machine before and after {part['load'][0]:.1f}, {part['load'][1]:.1f}"
         lines += [
-            f"## Forward + backward, ratio to `F.cross_entropy`, {threads} thread(s)",
+            f"## Forward + backward, ratio to `F.cross_entropy`, {threads} thread(s), {allocator} allocator",
             "",
-            f"Macro-F1, float32, T = 0.2, inputs checked, warm allocator, torch {torch.__version__}; {load}.",
+            f"Macro-F1, float32, T = 0.2, inputs checked, torch {torch.__version__}; {load}.",
             f"Not installed, so not measured: {', '.join(part['absent']) or 'none'}.",
             "",
             *time_table(part["sizes"]),
@@ -235,11 +237,13 @@ def write(found: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--allocator", choices=["warm", "default"], default="warm")
     parser.add_argument("--only", choices=["time", "memory"])
     parser.add_argument("--seconds", type=float, default=6.0, help="for each size")
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
-    if any(os.environ.get(name) != value for name, value in WARM.items()):
+    is_warm = all(os.environ.get(name) == value for name, value in WARM.items())
+    if options.allocator == "warm" and not is_warm:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **WARM})  # noqa: S606 - ourselves
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -255,7 +259,7 @@ def main() -> None:
                 f"{size[0]:>8} x {size[1]:<6} {row['microseconds']:>8.0f} us  {shown}", flush=True
             )
         part = {"sizes": sizes, "absent": absent(), "load": [load, os.getloadavg()[0]]}
-        found.setdefault("time", {})[str(options.threads)] = part
+        found.setdefault("time", {})[f"{options.threads} {options.allocator}"] = part
     if options.only != "time":
         names = ("cross-entropy", *KERNELS)
         found["memory"] = {

@@ -2,9 +2,9 @@
 Costs of mistakes
 =================
 
-When mistakes have prices, the metric is the mean cost. Three ways to get there: arg max and hope, the cheapest
-decision given the probabilities, and a network trained for the cost. On a table this small and this linear the
-second is hard to beat: look at the numbers, not at the method's name.
+When mistakes have prices, the metric is the mean cost. Three ways to get there: arg max, a decision that is tuned for
+the cost on held-out rows, and a network trained for the cost. On a table this small and this linear the second is hard
+to beat.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ def mean_cost(predicted):
 
 
 # %%
-# A logistic regression by arg max, the same with the cheapest decision, and a network for the cost.
+# A logistic regression by arg max, the same with a tuned decision, and a network for the cost.
 
 plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
 tuned = ew.TunedDecisionClassifierCV(

@@ -3,7 +3,7 @@ What small batches do to the gradient
 =====================================
 
 The F1 of a batch is an estimate. Its gradient points, on average, in a slightly wrong direction (bias), and in a
-different one for every batch (noise). Here both are measured against the gradient of all the data, for the plain
+different one for every batch (noise). The cosine to the gradient of all the data shows both together, for the plain
 batch, the decayed sum of past batches (``running``), and ``exact_backward`` over micro-batches.
 """
 

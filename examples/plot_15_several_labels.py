@@ -24,7 +24,8 @@ for label, kept in enumerate(np.geomspace(1, 0.15, 8)):
 X, X_test, Y, Y_test = train_test_split(X, Y, test_size=0.5, random_state=0)
 
 # %%
-# The same network with binary cross-entropy and for macro-F1.
+# The same network with binary cross-entropy, the same with a threshold tuned for each label, and trained for macro-F1
+# before its thresholds are tuned.
 
 settings = {
     "hidden": (32,),
@@ -35,15 +36,21 @@ settings = {
 }
 models = {
     "cross-entropy": ew.EASTClassifier("f1_macro", recipe="cross_entropy", **settings),
+    "tuned thresholds": ew.EASTClassifier("f1_macro", aligned=False, **settings),
     "macro-F1": ew.EASTClassifier("f1_macro", **settings),
 }
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for shift, (name, model), colour in zip(
-    (-0.2, 0.2), models.items(), ("0.6", "#0072B2"), strict=True
+    (-0.27, 0, 0.27), models.items(), ("0.6", "#56B4E9", "#0072B2"), strict=True
 ):
     each = f1_score(Y_test, model.fit(X, Y).predict(X_test), average=None, zero_division=0)
-    axes.bar(np.arange(8) + shift, each, 0.4, color=colour, label=f"{name}: mean {each.mean():.3f}")
+    label = f"{name}: mean {each.mean():.3f}"
+    axes.bar(np.arange(8) + shift, each, 0.25, color=colour, label=label)
+    print(label)
 axes.set(xlabel="label (share of positive rows)", ylabel="F1 on test rows")
 axes.set_xticks(np.arange(8), [f"{share:.0%}" for share in Y.mean(0)])
 axes.legend(frameon=False)
 plt.show()
+
+# %%
+# Nearly all of the gain is the decision, as so often: a rare label is seldom more likely than not.

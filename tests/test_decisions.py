@@ -147,12 +147,33 @@ def test_a_metric_that_cannot_be_vectorised_is_looped_over():
 
     assert not Merit(branching, 3).vectorised
     assert Merit("f1_macro", 3).vectorised
+
     plain = value(log_probabilities, targets, "f1_macro", torch.zeros(3))
     exact = decisions.tune_offsets(log_probabilities, targets, "f1_macro")
     looped = decisions.tune_offsets(log_probabilities, targets, branching)
     reached = value(log_probabilities, targets, "f1_macro", looped)
     gain = value(log_probabilities, targets, "f1_macro", exact) - plain
     assert reached - plain > 0.7 * gain > 0
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_few_tables_have_the_values_of_the_metric_itself(name, exclusive):
+    try:
+        merit = Merit(name, 3, exclusive=exclusive)
+    except (TypeError, ValueError):
+        pytest.skip("needs options, or is not for labels")
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.randint(3, (20, 30), generator=generator)
+    truth[:5] %= 2  # a class that is absent
+    decisions = torch.randint(3, (20, 30), generator=generator)
+    decisions[5:10] %= 2  # a class that is never predicted
+    weight = torch.ones(30, 1, dtype=torch.float64)
+    tables = torch.cat([merit.tables(*both, weight) for both in zip(truth, decisions, strict=True)])
+    single = torch.stack([torch.as_tensor(merit._value(table)).double() for table in tables])
+    sign = 1 if merit.metric.higher_is_better else -1
+    expected = torch.nan_to_num(sign * single, nan=-torch.inf)
+    torch.testing.assert_close(merit(tables).double(), expected)
 
 
 def test_weight_two_equals_repetition_and_weight_zero_absence():

@@ -71,6 +71,20 @@ def test_the_code_of_the_quickstart_runs(names, monkeypatch):
         exec(block, names)
 
 
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_of_the_gallery_explains_itself_and_draws(example):
+    # The build of the pages runs them; a thumbnail without a picture would pass there.
+    text = example.read_text(encoding="utf-8")
+    title, rule = text.splitlines()[1:3]
+    assert set(rule) == {"="}
+    assert len(rule) == len(title)
+    assert "plt.show()" in text
+    assert len(EXAMPLES) >= 12
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

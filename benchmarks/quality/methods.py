@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from benchmarks.quality.components import PARTS, Array, Component
 from benchmarks.quality.data import Split
 from benchmarks.quality.offsets import bagged
 from lightgbm import LGBMClassifier
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from eastward import metrics
@@ -167,13 +167,12 @@ def tuned_threshold(found: Components, problem: Problem) -> Predictions:  # noqa
 
 
 def _score_by(metric: Metric) -> Callable[..., float]:
-    def scorer(estimator: Any, X: Any, y: Any) -> float:
-        table = hard_confusion(
-            torch.from_numpy(estimator.predict(X)), torch.from_numpy(np.asarray(y)), num_classes=2
-        )
-        value = float(metric(table))
+    def score(truth: Array, predicted: Array) -> float:
+        codes = [torch.from_numpy(np.asarray(array)) for array in (predicted, truth)]
+        value = float(metric(hard_confusion(*codes, num_classes=2)))
         return value if metric.higher_is_better else -value
 
+    scorer: Callable[..., float] = make_scorer(score)
     return scorer
 
 

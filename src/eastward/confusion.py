@@ -118,7 +118,7 @@ def soft_confusion(
 
     References
     ----------
-    EAST, equation 7 and definition 5.5.
+    EAST, section 4.2 and definition 5.5.
 
     Examples
     --------

@@ -105,7 +105,7 @@ def soft_memberships(
 
     References
     ----------
-    EAST, equations 3 to 6; Bridging the Gap, equation 6, for two classes and a fixed threshold.
+    EAST, equations 3 to 5; Bridging the Gap, equation 6, for two classes and a fixed threshold.
 
     Examples
     --------

@@ -81,6 +81,25 @@ def test_the_curvature_dominates_the_second_derivative(rng, classes):
         assert torch.linalg.eigvalsh(torch.diag(bound) - hessian).min() > -1e-12
 
 
+@pytest.mark.parametrize("temperature", [0.2, 0.1])
+@pytest.mark.parametrize("classes", [2, 3, 8])
+def test_the_curvature_dominates_that_of_memberships_nearly_everywhere(rng, classes, temperature):
+    # Threshold and norm of several classes bend memberships between the kinks, too; two classes have neither.
+    largest = []
+    for _ in range(60):
+        z, v = (torch.tensor(scale * rng.normal(size=classes)) for scale in (2, 1))
+
+        def membership(z, v=v):
+            return (v * ew.soft_memberships(z.softmax(0)[None], temperature)[0]).sum()
+
+        hessian = torch.autograd.functional.hessian(membership, z)
+        gradient = torch.autograd.functional.jacobian(membership, z)
+        root = bound_of(z[None], gradient[None])[0].rsqrt()
+        largest.append(torch.linalg.eigvalsh(root[:, None] * hessian * root).max().item())
+    assert np.mean(np.array(largest) <= 1) >= (1.0 if classes == 2 else 0.95)
+    assert max(largest) > 0.4  # a bound that is not far away
+
+
 def bound_of(scores, gradient):
     from eastward.boosting.gradients import _curvature_bound
 

@@ -100,6 +100,18 @@ def test_large_batches_are_cut_into_chunks(rows):
     torch.testing.assert_close(gradients(parts), gradients(whole), rtol=1e-7, atol=1e-10)
 
 
+def test_the_backward_pass_may_be_a_frameworks_own():
+    X, y, _ = problem()
+    loss, plain, scaled = ew.EASTLoss("f1_macro"), network(), network()
+    batches = list(zip(X.split(20), y.split(20), strict=True))
+    ew.exact_backward(loss, plain, batches)
+    value = ew.exact_backward(
+        loss, scaled, batches, backward=lambda share: (1024 * share).backward()
+    )
+    torch.testing.assert_close(gradients(scaled), 1024 * gradients(plain))
+    torch.testing.assert_close(value, loss(plain(X), y).detach())
+
+
 def test_batch_norm_statistics_are_updated_once():
     X, y, _ = problem()
     once = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)).double()

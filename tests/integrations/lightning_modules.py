@@ -1,4 +1,4 @@
-"""A small Lightning module with the metric as its loss, and its data; also a script for two processes."""
+"""Small Lightning modules with the metric as their loss, and their data; also a script for two processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch.utils.data import DataLoader, TensorDataset
 
 import eastward as ew
-from eastward.integrations.lightning import AnnealingCallback, TrueMetric
+from eastward.integrations.lightning import AnnealingCallback, TrueMetric, exact_training_step
 
 ROWS, FEATURES, CLASSES = 32, 5, 3
 
@@ -64,6 +64,20 @@ class Classifier(LightningModule):
         return torch.optim.SGD(self.network.parameters(), lr=0.1)
 
 
+class ExactClassifier(Classifier):
+    """Four micro-batches for each step of a manual optimiser."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, _index):
+        features, targets = batch
+        return exact_training_step(
+            self, self.loss, list(zip(features.chunk(4), targets.chunk(4), strict=True))
+        )
+
+
 def loader(batch_size):
     return DataLoader(TensorDataset(*data()), batch_size=batch_size)
 
@@ -76,7 +90,7 @@ def trainer(**options):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    module = Classifier()
+    module = {"plain": Classifier, "exact": ExactClassifier}[sys.argv[2]]()
     with tempfile.TemporaryDirectory() as folder:
         run = trainer(
             devices=2,

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from lightning_modules import CLASSES, ROWS, Classifier, data, loader, network, trainer
+from lightning_modules import (
+    CLASSES,
+    ROWS,
+    Classifier,
+    ExactClassifier,
+    data,
+    loader,
+    network,
+    trainer,
+)
 from sklearn.metrics import f1_score
 
 import eastward as ew
@@ -49,20 +58,6 @@ def test_accumulated_gradients_are_plain_pytorchs(options):
     assert_equal_gradients(module.gradients[0], plain_gradients(4, **options))
 
 
-class ExactClassifier(Classifier):
-    """Four micro-batches for each step of a manual optimiser."""
-
-    def __init__(self):
-        super().__init__()
-        self.automatic_optimization = False
-
-    def training_step(self, batch, _index):
-        features, targets = batch
-        return exact_training_step(
-            self, self.loss, list(zip(features.chunk(4), targets.chunk(4), strict=True))
-        )
-
-
 def test_the_exact_step_has_the_gradient_of_the_full_batch():
     module = ExactClassifier()
     trainer().fit(module, loader(ROWS))
@@ -75,10 +70,11 @@ def test_the_exact_step_has_the_gradient_of_the_full_batch():
 
 @pytest.mark.slow
 @pytest.mark.distributed
-def test_two_processes_give_the_gradient_and_the_metric_of_one(tmp_path):
+@pytest.mark.parametrize("step", ["plain", "exact"])
+def test_two_processes_give_the_gradient_and_the_metric_of_one(tmp_path, step):
     script = Path(__file__).parent / "lightning_modules.py"
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "found.pt")],
+        [sys.executable, str(script), str(tmp_path / "found.pt"), step],
         capture_output=True,
         text=True,
         check=False,

@@ -152,6 +152,56 @@ def test_a_resumed_run_goes_on_at_its_temperature(tmp_path):
     assert trained(4, True) == pytest.approx([0.2, 0.2, 0.1, 0.1])
 
 
+def plateau_trainer(folder, *, steps, monitor="eval_loss", **options):
+    """Evaluates after every step; ``min_delta`` is so large that no loss ever improves on another."""
+    loss = adapter.metric_loss("f1_macro")
+    cooling = ew.annealing.PlateauCooling(0.2, 0.5, patience=1, min_delta=10, **options)
+    return OrderedTrainer(
+        tiny_model(),
+        arguments(
+            folder,
+            per_device_train_batch_size=8,
+            max_steps=steps,
+            logging_steps=1,
+            eval_strategy="steps",
+            eval_steps=1,
+            save_strategy="steps",
+            save_steps=2,
+        ),
+        train_dataset=Tokens(),
+        eval_dataset=Tokens(),
+        compute_loss_func=loss,
+        callbacks=[adapter.AnnealingCallback(loss, cooling, monitor=monitor)],
+    )
+
+
+def logged_temperatures(trainer):
+    return [entry["temperature"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_a_plateau_cools_and_ends_training(tmp_path):
+    trainer = plateau_trainer(tmp_path, steps=50, max_cold_steps=2)
+    trainer.train()
+    assert trainer.state.global_step < 10
+    seen = logged_temperatures(trainer)
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] == pytest.approx(0.2)
+    assert seen[-1] < 0.2
+    unknown = plateau_trainer(tmp_path, steps=2, monitor="loss_of_others", max_cold_steps=2)
+    with pytest.raises(ValueError, match="monitor of AnnealingCallback must be a result"):
+        unknown.train()
+
+
+def test_a_resumed_plateau_goes_on_where_it_was(tmp_path):
+    plateau_trainer(tmp_path, steps=2, max_cold_steps=9).train()
+    resumed = plateau_trainer(tmp_path, steps=5, max_cold_steps=9)
+    resumed.train(resume_from_checkpoint=True)
+    whole = plateau_trainer(tmp_path / "whole", steps=5, max_cold_steps=9)
+    whole.train()
+    assert logged_temperatures(resumed) == pytest.approx(logged_temperatures(whole))
+    assert len(set(logged_temperatures(whole))) > 2
+
+
 def test_sequences_and_tuples_of_outputs_are_understood():
     logits, labels = torch.randn(8, 3), torch.arange(8) % 3
     expected = ew.EASTLoss("f1_macro")(logits, labels)

@@ -109,6 +109,20 @@ def test_many_chunks_and_blocks_add_up(fast, size):
     assert wrong.sum() <= 5
 
 
+@pytest.mark.parametrize("detached", [False, True])
+@pytest.mark.parametrize("temperature", [0.2, 0.04])
+def test_many_classes_without_a_compiler_may_tie_in_one_chunk_of_several(
+    monkeypatch, detached, temperature
+):
+    monkeypatch.setattr("eastward.kernels.eager_wide.CHUNK", 60 * 30)
+    logits, targets = batch({}, 60, rows=100)
+    logits[40, :3] = logits[40].max() + 1  # in the second chunk
+    weights = torch.rand(100, generator=torch.Generator().manual_seed(1))
+    given = ({"detach_threshold": detached}, logits, targets, weights, temperature)
+    exact = value_and_gradient("definition", given[0], logits.double(), *given[2:])
+    assert_alike(value_and_gradient("eager", *given), exact)
+
+
 @pytest.mark.parametrize("case", ["macro F1", "two classes", "weighted kappa", "labels", "running"])
 def test_a_graph_can_be_used_twice_and_scaled(fast, case):
     options, size = OPTIONS[case]

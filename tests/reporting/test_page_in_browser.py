@@ -194,6 +194,28 @@ def test_the_command_trains_for_what_is_seen(browser, report_path):
         )
 
 
+def test_no_word_of_a_command_is_broken_on_a_phone(browser, report_path):
+    lines_of_words = """[...document.querySelectorAll(".command code")].map((code) => {
+        const text = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), found = [];
+        while (text.nextNode()) for (const match of text.currentNode.data.matchAll(/\\S+/g)) {
+            const range = document.createRange();
+            range.setStart(text.currentNode, match.index);
+            range.setEnd(text.currentNode, match.index + match[0].length);
+            found.push([match[0], new Set([...range.getClientRects()].map((box) => box.top)).size]);
+        }
+        return found;
+    }).filter((words) => words.some(([, lines]) => lines > 0))"""
+    # Somewhere in this range the end of a line falls into "--out".
+    for width in range(340, 420, 10):
+        with opened(browser, report_path, width=width) as page:
+            commands = page.evaluate(lines_of_words)
+            assert len(commands) == 3
+            for words in commands:
+                assert "eastward" in [word for word, _ in words]
+                assert [word for word, lines in words if lines > 1] == []
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_reset_goes_back_to_the_decision_that_was_trained(browser, report_path, summary):
     with opened(browser, report_path) as page:
         page.locator("#explorer-beta").fill("3")

@@ -64,7 +64,7 @@ def anneal_offsets(
 
     References
     ----------
-    EAST, section 4 (the surrogate) and 5.2 (annealing).
+    EAST, sections 4.1 and 4.2 (the surrogate) and 4.3 (annealing).
 
     Examples
     --------

@@ -3,16 +3,18 @@
 The module keeps its own ``training_step``; its loss is an :class:`eastward.EASTLoss` in an attribute. Under DDP the
 loss sums its table over the processes by itself. ``accumulate_grad_batches`` averages the losses of micro-batches,
 which is no metric of the whole: give the loss ``running=0.9``, or use :func:`exact_training_step` for the gradient of
-the full batch.
+the full batch, on one device or under DDP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from eastward import _checks
 from eastward.annealing import PlateauCooling
@@ -239,19 +241,42 @@ def exact_training_step(
     -------
     Tensor
         The loss of the full batch, detached.
+
+    Notes
+    -----
+    Under DDP the full batch is that of all processes, and gradients are synchronised once, with the last micro-batch.
+    The loss itself is not called, so :class:`AnnealingCallback` has no training metric to log.
     """
     if module.automatic_optimization:
         advice = "Set self.automatic_optimization = False in its __init__."
         _checks.fail("exact_training_step", "module", "optimised manually", "automatic", advice)
-    if module.trainer.world_size > 1:
-        # Lightning prepares DDP for one backward pass after training_step, not for several inside of it.
+    strategy = module.trainer.strategy
+    if module.trainer.world_size > 1 and not isinstance(strategy.model, DistributedDataParallel):
         advice = "Use an ordinary training_step: the loss sums over processes; running=0.9 bridges micro-batches."
-        _checks.fail("exact_training_step", "devices", "one", module.trainer.world_size, advice)
+        got = type(strategy).__name__
+        _checks.fail("exact_training_step", "strategy", "DDP, or one device", got, advice)
     optimizer: Any = module.optimizers()
     optimizer.zero_grad()
-    value = exact_backward(loss, module, micro_batches)
+    network = _InsideTrainingStep(module)
+    value = exact_backward(loss, network, micro_batches, backward=module.manual_backward)
     optimizer.step()
     return value
+
+
+class _InsideTrainingStep(nn.Module):
+    """The module as ``exact_backward`` wants a network: Lightning keeps DDP's wrapper, which can wait, elsewhere."""
+
+    def __init__(self, module: LightningModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Any) -> Any:
+        return self.module(inputs)
+
+    def no_sync(self) -> Any:
+        """A context in which gradients stay in their process."""
+        wrapper: Any = self.module.trainer.strategy.model
+        return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) else nullcontext()
 
 
 def _loss_of(module: LightningModule, name: str) -> Any:

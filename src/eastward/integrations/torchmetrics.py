@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward.confusion import hard_confusion
+from eastward.confusion import Counts, hard_confusion, multilabel_counts
 from eastward.integrations._extras import missing_extra
 from eastward.losses import EASTLoss
 from eastward.metrics import Metric, as_metric
@@ -30,7 +30,9 @@ class TrueMetric(torchmetrics.Metric):
     metric : str, Metric or callable, default="f1_macro"
         As in :func:`eastward.metrics.get`; averages over absent classes as scikit-learn does.
     num_classes : int
-        C.
+        C, or the number of labels.
+    multilabel : bool, default=False
+        Targets are indicators ``(N, C)``, and every column decides by itself.
     threshold : float, default=0.0
         Where a single column decides: 0 for logits, 0.5 for probabilities.
     ignore_index : int or None, default=-100
@@ -48,13 +50,14 @@ class TrueMetric(torchmetrics.Metric):
 
     is_differentiable = False
     full_state_update = False
-    confusion: Tensor
+    table: Tensor
 
     def __init__(
         self,
         metric: str | Metric | Callable[[Any], Tensor] = "f1_macro",
         *,
         num_classes: int,
+        multilabel: bool = False,
         threshold: float = 0.0,
         ignore_index: int | None = -100,
         **options: Any,
@@ -62,11 +65,13 @@ class TrueMetric(torchmetrics.Metric):
         super().__init__(**options)
         self.metric = as_metric(metric)
         self.num_classes = _checks.whole_number(
-            "TrueMetric", "num_classes", num_classes, at_least=2
+            "TrueMetric", "num_classes", num_classes, at_least=1 if multilabel else 2
         )
-        self.threshold, self.ignore_index = threshold, ignore_index
-        blank = torch.zeros(self.num_classes, self.num_classes, dtype=torch.float64)
-        self.add_state("confusion", blank, dist_reduce_fx="sum")
+        self.multilabel, self.threshold, self.ignore_index = multilabel, threshold, ignore_index
+        # Labels that do not exclude each other have no matrix, but four counts each.
+        rows = 4 if multilabel else self.num_classes
+        blank = torch.zeros(rows, self.num_classes, dtype=torch.float64)
+        self.add_state("table", blank, dist_reduce_fx="sum")
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute there, known here with the metric
@@ -75,20 +80,28 @@ class TrueMetric(torchmetrics.Metric):
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Count one batch: scores ``(N, C, ...)``, one score ``(N,)``, or labels of the target's shape."""
-        self.confusion += hard_confusion(
-            self._decisions(preds, target),
-            target,
-            num_classes=self.num_classes,
-            ignore_index=self.ignore_index,
-        ).to(self.confusion)
+        decisions, ignored = self._decisions(preds, target), self.ignore_index
+        if self.multilabel:
+            part = multilabel_counts(decisions.double(), target.long(), ignore_index=ignored)
+            self.table += part.stack().to(self.table)
+        else:
+            self.table += hard_confusion(
+                decisions, target, num_classes=self.num_classes, ignore_index=ignored
+            ).to(self.table)
 
     def compute(self) -> Tensor:
         """Value over everything seen, 0-d."""
-        return self.metric(self.confusion).float()
+        counted = Counts.unstack(self.table, exclusive=False) if self.multilabel else self.table
+        return self.metric(counted).float()
 
     def _decisions(self, preds: Tensor, target: Tensor) -> Tensor:
+        if self.multilabel and preds.shape != target.shape:
+            expected = f"of the shape of target, {tuple(target.shape)}"
+            _checks.fail("TrueMetric.update", "preds", expected, _checks.describe(preds))
         if not preds.is_floating_point():
             return preds
+        if self.multilabel:
+            return preds > self.threshold
         if preds.dim() == target.dim() + 1 and preds.shape[1] == self.num_classes:
             return preds.argmax(1)
         if preds.numel() == target.numel() and self.num_classes == 2:
@@ -139,10 +152,10 @@ class SoftMetric(torchmetrics.Metric):
         """Which direction is better."""
         return bool(self.loss.metric.higher_is_better)
 
-    def update(self, logits: Tensor, targets: Tensor) -> None:
+    def update(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> None:
         """Add the soft tables of one batch; shapes as in :func:`eastward.metric_loss`."""
         with torch.no_grad():
-            part = self.loss.tables(logits, targets)
+            part = self.loss.tables(logits, targets, sample_weight)
         self.tables = [part if not self.tables else self.tables[0] + part]
 
     def compute(self) -> Tensor:

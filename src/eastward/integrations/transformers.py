@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
+from eastward.annealing import PlateauCooling
 from eastward.confusion import hard_confusion, multilabel_counts
 from eastward.integrations._extras import missing_extra
 from eastward.losses import EASTLoss
@@ -104,20 +105,60 @@ class AnnealingCallback(TrainerCallback):
     ----------
     loss : MetricLoss
         The one that the Trainer trains with.
-    schedule : callable
-        ``step -> temperature``, for example from :mod:`eastward.annealing`.
+    schedule : callable or PlateauCooling
+        ``step -> temperature``, for example from :mod:`eastward.annealing`, or a
+        :class:`eastward.annealing.PlateauCooling`, which sees ``monitor`` after each evaluation and ends training when
+        cooling no longer helps.
     every : {"epoch", "step"}, default="epoch"
-        What the schedule counts. Epochs and steps are the Trainer's own, so a resumed run goes on where it was.
+        What a schedule counts. Epochs and steps are the Trainer's own, so a resumed run goes on where it was.
+    monitor : str, default="eval_loss"
+        What a plateau is looked for in; to be minimised. A resumed run looks through the Trainer's log again.
     """
 
-    def __init__(self, loss: MetricLoss, schedule: Schedule, *, every: str = "epoch") -> None:
+    def __init__(
+        self,
+        loss: MetricLoss,
+        schedule: Schedule | PlateauCooling,
+        *,
+        every: str = "epoch",
+        monitor: str = "eval_loss",
+    ) -> None:
         _checks.one_of("AnnealingCallback", "every", every, ("epoch", "step"))
-        self.loss, self.schedule, self.every = loss, schedule, every
+        self.loss, self.schedule, self.every, self.monitor = loss, schedule, every, monitor
+        self._start = schedule.state_dict() if isinstance(schedule, PlateauCooling) else None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Bring a plateau detector to where the run begins, or goes on."""
+        if isinstance(self.schedule, PlateauCooling) and self._start is not None:
+            self.schedule.load_state_dict(self._start)
+            for entry in state.log_history:
+                if self.monitor in entry:
+                    self.schedule.step(float(entry[self.monitor]))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
         """Assign the temperature of this step."""
+        if isinstance(self.schedule, PlateauCooling):
+            self.loss.loss.temperature = self.schedule.temperature
+            return
         step = state.global_step if self.every == "step" else int(state.epoch or 0)
         self.loss.loss.temperature = self.schedule(step)
+
+    def on_evaluate(
+        self,
+        args: Any,  # noqa: ARG002 - the Trainer's signature
+        state: Any,  # noqa: ARG002
+        control: Any,
+        metrics: dict[str, Any] | None = None,
+        **_more: Any,
+    ) -> None:
+        """Let a plateau detector see the monitored value; end training when it is finished."""
+        if not isinstance(self.schedule, PlateauCooling):
+            return
+        if self.monitor not in (metrics or {}):
+            known = ", ".join(metrics or ()) or "nothing"
+            _checks.fail("AnnealingCallback", "monitor", "a result of evaluation", known)
+        self.schedule.step(float((metrics or {})[self.monitor]))
+        control.should_training_stop = control.should_training_stop or self.schedule.finished
 
     def on_log(
         self,

@@ -24,6 +24,7 @@ NARROW = 48
 # Below this the first piece of the step has no width left.
 NO_FIRST_PIECE = 1e-6
 NO_WEIGHTS = np.empty(0, np.float32)
+NO_ROOM = np.empty((0, 0), np.float32)
 # Loss and gradient of the commonest losses in one call.
 PLANS = "eastward.kernels.compiled_plan"
 # Labels that arrive here are masked: none of them is this one.
@@ -39,28 +40,37 @@ def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
     kernel, constants, flags = _sums_kernel(problem, size)
     wide = kernel is compiled_wide.wide_sums
     kept = [(np.empty((rows, compiled_wide.KEPT), np.float32),) if wide else () for _ in given]
+    # Exponentials wait where the gradient will be.
+    room = torch.empty_like(samples.logits) if wide and samples.recorded else None
+    rooms = [NO_ROOM] * members if room is None else room.numpy()
     for member, (arrays, more) in enumerate(zip(given, kept, strict=True)):
+        last = (*more, rooms[member]) if wide else ()
 
         def work(
-            begin: int, end: int, into: np.ndarray, arrays: Any = arrays, more: Any = more
+            begin: int, end: int, into: np.ndarray, arrays: Any = arrays, last: Any = last
         ) -> Any:
-            return kernel(*arrays, *constants, begin, end, into, *flags, *more)
+            return kernel(*arrays, *constants, begin, end, into, *flags, *last)
 
         if _added_up(work, rows, rows * size, result[member]) != FINE:
             raise NotFiniteError
-    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), (given, kept)
+    saved = (given, kept, [] if room is None else [room])
+    return torch.from_numpy(result.reshape(members, -1, *shape[-2:])), saved
 
 
 def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
     """See :class:`~eastward.kernels.problems.Backend`."""
     _, rows, size = samples.logits.shape
-    result = torch.empty_like(samples.logits)
+    given, kept, room = saved
+    # Only once: a second backward pass finds no exponentials there any more.
+    prepared = bool(room)
+    result = room.pop() if prepared else torch.empty_like(samples.logits)
     written = result.numpy()
     steep = slopes.numpy().astype(np.float32)
     kernel, constants, (before, after) = _gradient_kernel(problem, size)
-    for member, (arrays, more) in enumerate(zip(*saved, strict=True)):
+    for member, (arrays, more) in enumerate(zip(given, kept, strict=True)):
         out = written[member].reshape(-1) if problem.binary else written[member]
         slope = steep[member, 0] if problem.kind == "dynamic" else steep[member]
+        last = (*more, prepared) if more else ()
 
         def work(
             begin: int,
@@ -68,9 +78,9 @@ def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> 
             arrays: Any = arrays,
             slope: Any = slope,
             out: Any = out,
-            more: Any = more,
+            last: Any = last,
         ) -> Any:
-            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after, *more)
+            return kernel(*arrays, *constants, begin, end, slope, *before, out, *after, *last)
 
         everywhere(work, parts_of(rows, rows * size))
     return result

@@ -31,7 +31,6 @@ __all__ = [
     "largest",
     "not_finite",
     "place_of",
-    "prefetch",
 ]
 
 # What a kernel returns.
@@ -64,7 +63,6 @@ _P1, _P2, _P3, _P4, _P5 = (
 _ROUND = np.float32(1.5 * 2**23)
 _LOWEST, _SHIFT = np.float32(-87.0), np.int32(23)
 _MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
-_CACHE_LINE = 64
 _SIGN, _NOTHING, _LEAST = np.int32(31), np.int32(0), np.int32(-(2**31))
 
 
@@ -86,30 +84,6 @@ def bits_of(typing_context: Any, number: Any) -> Any:  # noqa: ARG001 - numba's 
         return builder.bitcast(arguments[0], ir.IntType(32))
 
     return types.int32(types.float32), build
-
-
-@intrinsic
-def _prefetch_line(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        # To be read, kept in all caches, data.
-        options = [ir.Constant(number, value) for value in (0, 3, 1)]
-        builder.call(function, [builder.inttoptr(arguments[0], byte), *options])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), build
-
-
-@njit(**EXACT)
-def prefetch(array: Any, row: Any) -> None:
-    """Ask for a row of a matrix before it is needed: it arrives while the present one is worked on."""
-    if row < array.shape[0]:
-        size = array.shape[1] * array.itemsize
-        begin = array.ctypes.data + row * size
-        for offset in range(0, size, _CACHE_LINE):
-            _prefetch_line(begin + offset)
 
 
 @njit(**EXACT)

@@ -17,11 +17,16 @@ from eastward.kernels.compiled import (
 )
 from eastward.kernels.compiled_arithmetic import FINE
 from eastward.kernels.compiled_whole import EMPTY, columns_whole, dynamic_whole
+from eastward.kernels.compiled_wide import KEPT
 from eastward.kernels.problems import Problem
 from eastward.kernels.rules import RATIOS, Rule
 from eastward.kernels.sharing import SHARE_OF_A_THREAD
+from eastward.kernels.team import Team, team
 
 __all__ = ["Plan", "plan_of"]
+
+# Elements that are worth one of PyTorch's threads, which are awake already: PyTorch's own measure.
+SHARE_OF_A_TEAM = 32_768
 
 
 class Plan(NamedTuple):
@@ -32,8 +37,10 @@ class Plan(NamedTuple):
     arrays: tuple[np.ndarray, ...]
 
     def suits(self, logits: Tensor) -> bool:
-        """Whether one thread is to do the work: several cannot share one call."""
-        return logits.numel() < 2 * SHARE_OF_A_THREAD or torch.get_num_threads() == 1
+        """Whether one thread is to do the work, or PyTorch's can share it: others cannot share one call."""
+        if logits.numel() < 2 * SHARE_OF_A_THREAD or torch.get_num_threads() == 1:
+            return True
+        return self.function is dynamic_whole and team() is not None
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None
@@ -54,7 +61,7 @@ class Plan(NamedTuple):
             Of the logits' shape.
         """
         loss = torch.empty(())
-        found = self.function(
+        given = (
             *self.arguments,
             len(labels),
             logits.data_ptr(),
@@ -63,7 +70,37 @@ class Plan(NamedTuple):
             loss.data_ptr(),
             0 if gradient is None else gradient.data_ptr(),
         )
+        large = self.function is dynamic_whole and logits.numel() >= 2 * SHARE_OF_A_TEAM
+        found = _shared(given, self.function, logits) if large else self.function(*given)
         return (loss, found == EMPTY) if found in (FINE, EMPTY) else None
+
+
+def _shared(given: tuple[int, ...], function: Callable[..., int], logits: Tensor) -> int:
+    """By as many threads as there is work for."""
+    threads = min(torch.get_num_threads(), logits.numel() // SHARE_OF_A_TEAM, len(logits))
+    crew = team() if threads > 1 else None
+    return function(*given) if crew is None else _by_team(crew, given, logits, threads)
+
+
+def _by_team(crew: Team, given: tuple[int, ...], logits: Tensor, threads: int) -> int:
+    """What :func:`~eastward.kernels.compiled_whole.dynamic_whole` does, by PyTorch's threads."""
+    # Compiled when it is imported, some seconds once per machine: only those pay who have threads to use.
+    from eastward.kernels.compiled_team import dynamic_share  # noqa: PLC0415
+
+    rows, size = logits.shape
+    narrow = size <= NARROW
+    arrays = (
+        np.zeros((threads, 3, size)),
+        np.empty((2, size), np.float32),
+        np.empty((0 if narrow else rows, KEPT), np.float32),
+        found := np.full(threads + 1, FINE, np.int64),
+    )
+    fields = np.array(
+        [*given, *(array.ctypes.data for array in arrays), crew.barrier, crew.number, crew.own],
+        np.int64,
+    )
+    crew.start(int(dynamic_share.address or 0), fields.ctypes.data, threads, 0)
+    return int(found[0])
 
 
 def plan_of(

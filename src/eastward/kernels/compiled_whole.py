@@ -20,7 +20,16 @@ from eastward.kernels.compiled_narrow import narrow_gradient, narrow_sums
 from eastward.kernels.compiled_ratios import tables_of_sums
 from eastward.kernels.compiled_wide import KEPT, wide_gradient, wide_sums
 
-__all__ = ["EMPTY", "columns_whole", "dynamic_whole"]
+__all__ = [
+    "EMPTY",
+    "columns_whole",
+    "dynamic_whole",
+    "float32_at",
+    "float64_at",
+    "int64_at",
+    "score",
+    "weights_from",
+]
 
 # No sample counts: neither wrong nor what somebody meant.
 EMPTY = 3
@@ -37,14 +46,14 @@ def _pointer(pointed: Any) -> Any:
     return at
 
 
-_float32_at, _float64_at, _int64_at = map(_pointer, (types.float32, types.float64, types.int64))
+float32_at, float64_at, int64_at = map(_pointer, (types.float32, types.float64, types.int64))
 
 
 @njit(**EXACT)
 def _rule_at(numbers: Any, address: Any, width: Any) -> Any:
     """The fields of :class:`~eastward.kernels.rules.Rule` after the code."""
     shape = (2, int(numbers[0]), 4, width)
-    quotients = carray(_float64_at(address), shape)
+    quotients = carray(float64_at(address), shape)
     average, absent, exclusive = int(numbers[1]), int(numbers[2]), int(numbers[3])
     virtual, higher = int(numbers[4]), int(numbers[5])
     factor, offset = numbers[6], numbers[7]
@@ -53,14 +62,14 @@ def _rule_at(numbers: Any, address: Any, width: Any) -> Any:
 
 
 @njit(**EXACT)
-def _score(sums: Any, layout: Any, numbers_at: Any, quotients_at: Any, loss_at: Any) -> Any:
+def score(sums: Any, layout: Any, numbers_at: Any, quotients_at: Any, loss_at: Any) -> Any:
     """Write the loss, averaged over G tables ``(G, R, C)``; slopes ``(G, 2, C)``; whether no sample counts."""
     grid, width = sums.shape[0], 2 if layout == ONE_PAIR else sums.shape[2]
-    rule = _rule_at(carray(_float64_at(numbers_at), 8), quotients_at, width)
+    rule = _rule_at(carray(float64_at(numbers_at), 8), quotients_at, width)
     counts, slope = np.empty((4, width)), np.empty((4, width))
     losses, result = np.zeros(grid), np.zeros((grid, 2, sums.shape[2]))
     tables_of_sums(sums, layout, rule, counts, slope, losses, result)
-    carray(_float32_at(loss_at), 1)[0] = losses.sum() / grid
+    carray(float32_at(loss_at), 1)[0] = losses.sum() / grid
     slopes = np.empty(result.shape, np.float32)
     for g in range(grid):
         for c in range(sums.shape[2]):
@@ -71,8 +80,9 @@ def _score(sums: Any, layout: Any, numbers_at: Any, quotients_at: Any, loss_at: 
 
 
 @njit(**EXACT)
-def _weights_at(address: Any, number: Any) -> Any:
-    return carray(_float32_at(address), number if address else 0)
+def weights_from(address: Any, number: Any) -> Any:
+    """The weights at an address; none at 0."""
+    return carray(float32_at(address), number if address else 0)
 
 
 @njit(**EXACT)
@@ -93,28 +103,23 @@ def dynamic_whole(
 ) -> Any:
     """The loss of C >= 3 classes with the dynamic threshold, and its gradient unless that address is 0."""
     logits, labels = (
-        carray(_float32_at(logits_at), (rows, size)),
-        carray(_int64_at(labels_at), rows),
+        carray(float32_at(logits_at), (rows, size)),
+        carray(int64_at(labels_at), rows),
     )
-    weights, five = _weights_at(weights_at, rows), carray(_float32_at(constants_at), 5)
+    weights, five = weights_from(weights_at, rows), carray(float32_at(constants_at), 5)
     constants = (five[0], five[1], five[2], five[3], five[4])
     sums, kept = np.zeros((1, 3, size)), np.empty((0 if narrow else rows, KEPT), np.float32)
-    if narrow:
-        found = narrow_sums(logits, labels, weights, ignored, constants, 0, rows, sums[0])
-    else:
-        found = wide_sums(
-            logits, labels, weights, ignored, constants, 0, rows, sums[0], False, kept
-        )
+    out = carray(float32_at(gradient_at), (rows if gradient_at else 0, size))
+    given = (logits, labels, weights, ignored, constants, 0, rows)
+    found = narrow_sums(*given, sums[0]) if narrow else wide_sums(*given, sums[0], False, kept, out)
     if found != FINE:
         return found
-    slopes, empty = _score(sums, MARGINS, numbers_at, quotients_at, loss_at)
+    slopes, empty = score(sums, MARGINS, numbers_at, quotients_at, loss_at)
     if gradient_at:
-        out, by = carray(_float32_at(gradient_at), (rows, size)), slopes[0]
-        given = (logits, labels, weights, ignored, constants, 0, rows, by, detached, out)
         if narrow:
-            narrow_gradient(*given)
+            narrow_gradient(*given, slopes[0], detached, out)
         else:
-            wide_gradient(*given, False, kept)
+            wide_gradient(*given, slopes[0], detached, out, False, kept, True)
     return EMPTY if empty else FINE
 
 
@@ -138,14 +143,14 @@ def columns_whole(
     width = max(labels_each, 1)
     layout = SEPARATE if labels_each else ONE_PAIR
     number = rows * width
-    logits = carray(_float32_at(logits_at), 2 * number if paired else number)
-    labels, weights = carray(_int64_at(labels_at), number), _weights_at(weights_at, number)
-    pieces, sums = carray(_float32_at(pieces_at), (grid, 5)), np.zeros((grid, 4, width))
+    logits = carray(float32_at(logits_at), 2 * number if paired else number)
+    labels, weights = carray(int64_at(labels_at), number), weights_from(weights_at, number)
+    pieces, sums = carray(float32_at(pieces_at), (grid, 5)), np.zeros((grid, 4, width))
     found = column_sums(logits, labels, weights, ignored, pieces, paired, 0, rows, sums)
     if found != FINE:
         return found
-    slopes, empty = _score(sums, layout, numbers_at, quotients_at, loss_at)
+    slopes, empty = score(sums, layout, numbers_at, quotients_at, loss_at)
     if gradient_at:
-        out = carray(_float32_at(gradient_at), logits.size)
+        out = carray(float32_at(gradient_at), logits.size)
         column_gradient(logits, labels, weights, ignored, pieces, paired, 0, rows, slopes, out)
     return EMPTY if empty else FINE

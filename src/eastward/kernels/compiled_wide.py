@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 """Compiled kernels for many classes and the dynamic threshold, or for whole matrices: row by row.
 
-Vectors run along classes. The formulas are those of :mod:`eastward.kernels.eager`. A row stays in the fastest cache
-while it is passed over. The exponentials are computed again in the backward pass, which is cheaper than writing them
-to memory and reading them back; a few numbers of each row are kept.
+Vectors run along classes. The formulas are those of :mod:`eastward.kernels.eager`; where the step is a line of slope s
+in :math:`u`, :math:`h = s u + b`, so that one pass over a row finds the sums of :math:`a h`, :math:`a s u` and
+:math:`s u` that the gradient needs, and a second one writes it. The exponentials wait in the array that becomes the
+gradient, if there is one; else they are computed again. A few numbers of each row are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from eastward.kernels.compiled_arithmetic import (
     float_of,
     largest,
     place_of,
-    prefetch,
 )
 
 __all__ = ["KEPT", "wide_gradient", "wide_sums"]
@@ -42,32 +42,53 @@ _FLUSH = 64
 
 
 @njit(**FAST)
-def _powers(row: Any, top: Any, powers: Any) -> Any:
-    """Fill ``powers`` with exp(z - top); their sum, the largest below 1, how many are 1.
-
-    Positive floats have the order of their bits, and the maximum of integers becomes vectors.
-    """
-    total, second, ties = ZERO, _NONE, _NONE
+def _fill(row: Any, top: Any, powers: Any) -> Any:
+    """Fill ``powers`` with exp(z - top), and return their sum."""
+    total = ZERO
     for c in range(row.shape[0]):
         power = exp_of_negative(row[c] - top)
         powers[c] = power
         total += power
-        bits = bits_of(power)
-        is_first = bits >= _BITS_OF_ONE
-        second = max(second, _NONE if is_first else bits)
-        ties += _ONE_MORE if is_first else _NONE
-    return total, float_of(second), ties
+    return total
 
 
 @njit(**FAST)
-def _steps(powers: Any, first: Any, constants: Any, last: Any, steps: Any) -> Any:
-    """Fill ``steps`` with h, and return their sum."""
+def _second(powers: Any) -> Any:
+    """The largest power below 1, and how many are 1; in a loop of its own, wider vectors are made of both.
+
+    Positive floats have the order of their bits, and the maximum of integers becomes vectors.
+    """
+    second, ties = _NONE, _NONE
+    for c in range(powers.shape[0]):
+        bits = bits_of(powers[c])
+        is_first = bits >= _BITS_OF_ONE
+        second = max(second, _NONE if is_first else bits)
+        ties += _ONE_MORE if is_first else _NONE
+    return float_of(second), ties
+
+
+@njit(**FAST)
+def _of_first(constants: Any, first: Any, total: Any) -> Any:
+    """The slope of the largest class times its u, and its h."""
     low, high, slope, middle, temperature = constants
+    if first > high:
+        last = temperature / max(total - high, _SMALL)
+        return last * first, ONE - temperature + (first - high) * last
+    if first < low:
+        return slope * first, slope * first
+    return middle * first, HALF + middle * (first - ONE)
+
+
+@njit(**FAST)
+def _steps(powers: Any, first: Any, constants: Any, of_first: Any, steps: Any) -> Any:
+    """Fill ``steps`` with h, and return their sum."""
+    low, _, slope, middle, _ = constants
     total = ZERO
     for c in range(powers.shape[0]):
-        u = powers[c] * first
+        power = powers[c]
+        u = power * first
         h = slope * u if u < low else HALF + middle * (u - ONE)
-        h = ONE - temperature + (u - high) * last if u > high else h
+        h = of_first if power >= ONE else h
         steps[c] = h
         total += h
     return total
@@ -85,24 +106,28 @@ def wide_sums(
     sums: Any,
     matrix: Any,
     kept: Any,
+    waiting_room: Any,
 ) -> Any:
-    """Add the sums ``(3, C)`` or ``(C, C)`` of rows ``begin`` to ``end``, fill ``kept``; what was wrong."""
+    """Add the sums ``(3, C)`` or ``(C, C)`` of rows ``begin`` to ``end``, fill ``kept``; what was wrong.
+
+    Powers are left in ``waiting_room`` if it has rows.
+    """
     size = logits.shape[1]
-    high, temperature = constants[1], constants[4]
-    powers, steps = np.empty(size, np.float32), np.empty(size, np.float32)
+    scratch, steps = np.empty(size, np.float32), np.empty(size, np.float32)
     waiting = np.zeros(size, np.float32)
     for n in range(begin, end):
         given = weights[n] if weights.size else ONE
         label, weight, known = place_of(labels[n], given, ignored, size)
-        prefetch(logits, n + 1)
         top, finite = largest(logits[n])
         if not (known and finite):
             return NOT_FINITE if known else BAD_LABEL
-        total, second, ties = _powers(logits[n], top, powers)
+        powers = waiting_room[n] if waiting_room.shape[0] else scratch
+        total = _fill(logits[n], top, powers)
+        second, ties = _second(powers)
         first = ONE if ties > 1 else TWO / (ONE + second)
         total *= first
-        last = temperature / max(total - high, _SMALL)
-        inverse = ONE / _steps(powers, first, constants, last, steps)
+        _, of_first = _of_first(constants, first, total)
+        inverse = ONE / _steps(powers, first, constants, of_first, steps)
         share = weight * inverse
         of_row = kept[n]
         of_row[0], of_row[1], of_row[2] = top, first, total
@@ -137,90 +162,115 @@ def wide_gradient(
     gradient: Any,
     matrix: Any,
     kept: Any,
+    has_powers: Any,
 ) -> None:
-    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` or ``(C, C)``."""
+    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` or ``(C, C)``.
+
+    ``has_powers`` says that ``gradient`` was the waiting room of the forward pass.
+    """
     size = logits.shape[1]
     high, temperature = constants[1], constants[4]
-    powers = np.empty(size, np.float32)
+    pulls = slopes[0] if matrix else _centred(slopes[1])
     for n in range(begin, end):
         given = weights[n] if weights.size else ONE
         label, weight, _ = place_of(labels[n], given, ignored, size)
-        prefetch(logits, n + 1)
-        prefetch(gradient, n + 1)
         of_row, out = kept[n], gradient[n]
         top, first, total = of_row[0], of_row[1], of_row[2]
         inverse, second, ties = of_row[3], of_row[4], of_row[5]
-        last = temperature / max(total - high, _SMALL)
-        pull = slopes[label] if matrix else slopes[1]
+        if not has_powers:
+            _fill(logits[n], top, out)
+        pull = slopes[label] if matrix else pulls
         extra = ZERO if matrix else slopes[0, label]
-        mean = _mean(logits[n], top, first, last, constants, pull, extra, label, powers)
-        pulls = (mean * inverse, weight * inverse, extra, label, last)
-        spread, beyond, seconds = _pull(powers, first, second, pull, pulls, constants, out)
+        at_first = _of_first(constants, first, total)
+        sloped, alone, gained, pulled, seconds = _gains(out, first, second, constants, pull)
+        sloped += pulled * at_first[0]
+        alone += ties * at_first[0]
+        own_slope, own_step = _at(out[label], first, constants, at_first)
+        mean = (gained + pulled * at_first[1] + extra * own_step) * inverse
+        share = weight * inverse
+        own = extra * share * own_slope
+        spread = share * (sloped - mean * alone) + own
         if detached:
-            through = spread / total * first
-            for c in range(size):
-                out[c] -= through * powers[c]
-            continue
-        through = beyond * max(first - high, ZERO) * last / (first * temperature)
-        theta = spread - through * total
-        # With ties for the first place nothing goes to a second.
-        alone = ties < TWO
-        to_first = HALF * first * theta if alone else theta / ties
-        to_second = HALF * (TWO - first) * theta / max(seconds, ONE) if alone else ZERO
-        through *= first
-        for c in range(size):
-            power = powers[c]
-            sent = to_second if power == second else ZERO
-            out[c] -= through * power + (to_first if power >= ONE else sent)
+            sent = (spread / total * first, ZERO, ZERO)
+        else:
+            through = ZERO
+            if first > high:
+                by_first = (pulled - mean) * share * at_first[0]
+                by_first += own if out[label] >= ONE else ZERO
+                last = temperature / max(total - high, _SMALL)
+                through = by_first * (first - high) * last / (first * temperature)
+            theta = spread - through * total
+            # With ties for the first place nothing goes to a second.
+            single = ties < TWO
+            to_first = HALF * first * theta if single else theta / ties
+            to_second = HALF * (TWO - first) * theta / max(seconds, ONE) if single else ZERO
+            sent = (through * first, to_first, to_second)
+        _write(out, first, second, constants, at_first[0], pull, mean, share, sent)
+        out[label] += own
 
 
 @njit(**FAST)
-def _mean(
-    row: Any,
-    top: Any,
-    first: Any,
-    last: Any,
-    constants: Any,
-    pull: Any,
-    extra: Any,
-    label: Any,
-    powers: Any,
-) -> Any:
-    """Fill ``powers``; the sum of what the loss gains by each step, times the step."""
-    low, high, slope, middle, temperature = constants
-    mean, edge = ZERO, ONE - temperature
-    for c in range(row.shape[0]):
-        power = exp_of_negative(row[c] - top)
-        powers[c] = power
-        u = power * first
-        h = slope * u if u < low else HALF + middle * (u - ONE)
-        h = edge + (u - high) * last if u > high else h
-        mean += pull[c] * h
-    u = powers[label] * first
-    h = slope * u if u < low else HALF + middle * (u - ONE)
-    return mean + extra * (edge + (u - high) * last if u > high else h)
+def _centred(pull: Any) -> Any:
+    """Memberships of a row sum to one, so a constant in all pulls has no effect; without it less cancels."""
+    return (pull - pull.mean()).astype(np.float32)
 
 
 @njit(**FAST)
-def _pull(
-    powers: Any, first: Any, second: Any, pull: Any, pulls: Any, constants: Any, out: Any
-) -> Any:
-    """Write the derivative by u, times u, as if threshold and total were constant; its sums; number of seconds."""
-    mean, share, extra, label, last = pulls
-    low, high, slope, middle, _ = constants
-    spread, beyond, seconds = ZERO, ZERO, ZERO
+def _at(power: Any, first: Any, constants: Any, at_first: Any) -> Any:
+    """Slope times u, and h, of one class."""
+    low, _, slope, middle, _ = constants
+    u = power * first
+    if power >= ONE:
+        return at_first
+    if u < low:
+        return slope * u, slope * u
+    return middle * u, HALF + middle * (u - ONE)
+
+
+@njit(**FAST)
+def _gains(powers: Any, first: Any, second: Any, constants: Any, pull: Any) -> Any:
+    """Sums over classes but the largest: pull times slope times u, the same without pull, pull times h.
+
+    The pull of the largest, and how many classes are second.
+    """
+    low, _, slope, middle, _ = constants
+    sloped, alone, gained, pulled, seconds = ZERO, ZERO, ZERO, ZERO, ZERO
     for c in range(powers.shape[0]):
-        u = powers[c] * first
-        steep = slope if u < low else middle
-        steep = last if u > high else steep
-        t = (pull[c] - mean) * share * steep * u
-        out[c] = t
-        spread += t
-        beyond += t if u > high else ZERO
-        seconds += ONE if powers[c] == second else ZERO
-    u = powers[label] * first
-    steep = slope if u < low else middle
-    steep = last if u > high else steep
-    own = extra * share * steep * u
-    out[label] += own
-    return spread + own, beyond + (own if u > high else ZERO), seconds
+        power = powers[c]
+        is_first = power >= ONE
+        u = ZERO if is_first else power * first
+        a = ZERO if is_first else pull[c]
+        is_low = u < low
+        s = (slope if is_low else middle) * u
+        sloped += a * s
+        alone += s
+        gained += a * (s if is_low else HALF + middle * (u - ONE))
+        pulled += pull[c] if is_first else ZERO
+        seconds += ONE if power == second else ZERO
+    return sloped, alone, gained, pulled, seconds
+
+
+@njit(**FAST)
+def _write(
+    out: Any,
+    first: Any,
+    second: Any,
+    constants: Any,
+    of_first: Any,
+    pull: Any,
+    mean: Any,
+    share: Any,
+    sent: Any,
+) -> None:
+    """From powers to the gradient, but for what the true class has of its own."""
+    low, _, slope, middle, _ = constants
+    through, to_first, to_second = sent
+    gentle, steep = slope * first, middle * first
+    for c in range(out.shape[0]):
+        power = out[c]
+        is_first = power >= ONE
+        s = gentle if power * first < low else steep
+        s = of_first if is_first else s
+        elsewhere = to_second if power == second else ZERO
+        elsewhere = to_first if is_first else elsewhere
+        out[c] = ((pull[c] - mean) * share * s - through) * power - elsewhere

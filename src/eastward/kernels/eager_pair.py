@@ -1,8 +1,12 @@
-r"""Two classes at the threshold 1/2, on a CPU without a compiler.
+r"""Two classes at the threshold 1/2, on a CPU without a compiler: as few calls of NumPy as there can be.
 
-With :math:`x = z_1 - z_0` and the smaller of the two probabilities, :math:`v = e^{-|x|} / (1 + e^{-|x|})`, the step is
-odd about one half: :math:`h - \frac12` is, but for the sign of x, :math:`\frac{1-2T}{2.5T} (\frac12 - v)` in the middle
-piece and :math:`\frac12 - s v` beyond it, where s is the slope of the outer pieces.
+With :math:`x = z_1 - z_0` and :math:`t = \tanh(x / 2) = 2 p - 1` the step is odd in t, and its bends are where
+:math:`|t| = 2.5 T`:
+
+.. math:: h - \tfrac12 = \tfrac12 \big(s_o t + (s_i - s_o) \min(\max(t, -2.5 T), 2.5 T)\big),\qquad
+          \frac{\partial h}{\partial x} = \tfrac14 (1 - t^2)\, s
+
+where :math:`s_i` and :math:`s_o` are the slopes inside and outside and s is the one that applies.
 """
 
 from __future__ import annotations
@@ -17,56 +21,50 @@ __all__ = ["Pairs", "gradient_of_pairs", "pairs_of", "sums_of_pairs"]
 
 
 class Pairs(NamedTuple):
-    """What is known of a chunk of samples: h - 1/2, and the derivative of h by x."""
+    """What is known of a chunk of samples: h - 1/2, the derivative of h by x, and 1 for the positives."""
 
     above_half: np.ndarray
     slope: np.ndarray
+    positive: np.ndarray
 
 
-def pairs_of(logits: np.ndarray, temperature: float) -> Pairs:
+def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs:
     """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives."""
-    x = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
     half, outer, inner, _ = step_pieces(0.5, temperature)
-    e = np.abs(x)
-    np.negative(e, out=e)
-    np.exp(e, out=e)
-    larger = 1 / (e + 1)
-    e *= larger
-    distance = 0.5 - e
-    middle = distance <= half
-    # At T = 0.4 the first piece has no width: outside the middle one nothing is left but rounding.
-    step = np.where(middle, inner * distance, 0.5 - outer * e)
-    slope = np.where(middle, np.float32(inner), np.float32(outer))
-    slope *= e
-    slope *= larger
-    return Pairs(np.copysign(step, x), slope)
+    t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+    t *= 0.5
+    np.tanh(t, out=t)
+    if half >= 0.5:
+        # The outer pieces have no width: nothing is left of them but rounding.
+        outer = inner
+    held = np.minimum(t, 2 * half)
+    np.maximum(held, -2 * half, out=held)
+    slope = np.where(held == t, np.float32(0.25 * inner), np.float32(0.25 * outer))
+    held *= 0.5 * (inner - outer)
+    held += t * (0.5 * outer)
+    t *= t
+    slope -= t * slope
+    return Pairs(held, slope, labels.astype(np.float32))
 
 
-def sums_of_pairs(
-    pairs: Pairs, labels: np.ndarray, weights: np.ndarray | None
-) -> tuple[float, float, float, float]:
+def sums_of_pairs(pairs: Pairs, weights: np.ndarray | None) -> tuple[float, float, float, float]:
     """Memberships of the positives and of the negatives, mass of the positives and of the negatives."""
-    above = pairs.above_half if weights is None else pairs.above_half * weights
-    on = labels.astype(np.float32)
-    found, both = float(np.dot(on, above)), float(np.add.reduce(above))
+    above, on = pairs.above_half, pairs.positive
     if weights is None:
         positives, mass = float(np.add.reduce(on)), float(len(on))
     else:
+        above = above * weights
         positives, mass = float(np.dot(on, weights)), float(np.add.reduce(weights))
+    found, both = float(np.dot(on, above)), float(np.add.reduce(above))
     negatives = mass - positives
     return found + 0.5 * positives, both - found + 0.5 * negatives, positives, negatives
 
 
 def gradient_of_pairs(
-    pairs: Pairs,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    by_positive: float,
-    by_negative: float,
+    pairs: Pairs, weights: np.ndarray | None, by_positive: float, by_negative: float
 ) -> np.ndarray:
     """The derivative by x, given those by the memberships of the positives and of the negatives."""
-    pull = labels.astype(np.float32)
-    pull *= by_positive - by_negative
+    pull = pairs.positive * (by_positive - by_negative)
     pull += by_negative
     pull *= pairs.slope
     if weights is not None:

@@ -22,6 +22,14 @@ from eastward.kernels.eager_rows import (
     rows_of,
     sums_of_rows,
 )
+from eastward.kernels.eager_wide import (
+    chunks_of,
+    fill_bent,
+    gradient_of_wide,
+    is_bent_upwards,
+    tied_gradient,
+    wide_rows,
+)
 from eastward.kernels.problems import Problem
 from eastward.kernels.ratios import (
     Quotients,
@@ -49,23 +57,32 @@ class Plan(NamedTuple):
     ignored: int | None
 
     def suits(self, logits: Tensor) -> bool:
-        """Whether the batch is so small that calls cost more than arithmetic; PyTorch is quicker on more."""
-        return 0 < logits.numel() <= SMALL
+        """Whether classes are many, or the batch so small that calls cost more than arithmetic."""
+        return logits.numel() > 0 and (self.is_wide or logits.numel() <= SMALL)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether rows are so long that an index is cheaper than a pass over them."""
+        kind, bends = self.problem.kind, bends_of(self.problem.temperature)
+        return kind == "dynamic" and self.size > NARROW and is_bent_upwards(bends)
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None
     ) -> tuple[Tensor, bool] | None:
         """See :meth:`eastward.kernels.compiled_plan.Plan.run`."""
-        z, own = logits.detach().numpy(), labels.numpy()
-        if not math.isfinite(np.add.reduce(z, axis=None)):
+        z, own = logits.detach(), labels.numpy()
+        if not math.isfinite(z.sum()):
             return None
         mass = None if weights is None else weights.numpy()
         found = _usable(own, mass, self.ignored, max(self.size, 2))
         if found is None:
             return None
-        out = None if gradient is None else gradient.numpy()
-        run = _pairs_run if self.problem.binary else _rows_run
-        loss, empty = run(self, z, *found, out)
+        if self.is_wide:
+            loss, empty = _wide_run(self, z, *found, gradient)
+        else:
+            out = None if gradient is None else gradient.numpy()
+            run = _pairs_run if self.problem.binary else _rows_run
+            loss, empty = run(self, z.numpy(), *found, out)
         return torch.tensor(loss), empty
 
 
@@ -120,6 +137,42 @@ def _rows_run(
     return loss, empty
 
 
+def _wide_run(
+    plan: Plan,
+    logits: Tensor,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    gradient: Tensor | None,
+) -> tuple[float, bool]:
+    """Many classes and the dynamic threshold, chunk by chunk; powers wait where the gradient will be."""
+    bends = bends_of(plan.problem.temperature)
+    parts = chunks_of(*logits.shape)
+    bent, work = torch.empty(2, parts[0].stop, plan.size)
+    masses = [None if weights is None else weights[part] for part in parts]
+    found = []
+    for part, mass in zip(parts, masses, strict=True):
+        length = part.stop - part.start
+        powers = work[:length] if gradient is None else gradient[part]
+        found.append(wide_rows(logits[part], labels[part], mass, bends, powers, bent[:length]))
+    sums = np.add.reduce([table for table, _ in found])
+    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
+    if gradient is None:
+        return loss, empty
+    # Memberships of a row sum to one: a constant in all slopes has no effect, and without it less cancels.
+    slopes[1] -= slopes[1].mean()
+    by = slopes.astype(np.float32)
+    for part, mass, (_, rows) in zip(parts, masses, found, strict=True):
+        given, out, detached = labels[part], gradient[part], plan.problem.detached
+        if rows is None:
+            tied_gradient(logits[part], given, mass, bends, by, detached, out)
+            continue
+        beyond = bent[: len(given)]
+        if len(parts) > 1:
+            fill_bent(out, rows.second, bends, beyond)
+        gradient_of_wide(given, bends, by, detached, rows, out, beyond, work[: len(given)])
+    return loss, empty
+
+
 def _pairs_run(
     plan: Plan,
     logits: np.ndarray,
@@ -128,8 +181,8 @@ def _pairs_run(
     out: np.ndarray | None,
 ) -> tuple[float, bool]:
     """Two classes, as two logits or one."""
-    pairs = pairs_of(logits, plan.problem.temperature)
-    sums = sums_of_pairs(pairs, labels, weights)
+    pairs = pairs_of(logits, labels, plan.problem.temperature)
+    sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:
         table = np.array([sums]).T
@@ -138,7 +191,7 @@ def _pairs_run(
     else:
         loss, slopes = known
     if out is not None:
-        found = gradient_of_pairs(pairs, labels, weights, *slopes)
+        found = gradient_of_pairs(pairs, weights, *slopes)
         out[:, -1] = found
         if plan.size == 2:
             np.negative(found, out=out[:, 0])

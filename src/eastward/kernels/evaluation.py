@@ -60,6 +60,7 @@ class Evaluation:
         self.single, self.dtype, self.check = single, dtype, check
         self.empty: Tensor | bool = False
         self.saved: Any = None
+        self.recorded = False
         self.prepared: Samples | None = None
         self.slopes: Tensor | None = None
 
@@ -72,9 +73,9 @@ class Evaluation:
             plain = plain.unsqueeze(0)
         if plain.dtype == torch.float32 and plain.is_contiguous():
             # No copy, so nothing is lost by keeping it for the backward pass.
-            self.prepared = Samples(plain, self.labels, self.weights)
+            self.prepared = Samples(plain, self.labels, self.weights, self.recorded)
             return self.prepared
-        return Samples(plain.float().contiguous(), self.labels, self.weights)
+        return Samples(plain.float().contiguous(), self.labels, self.weights, self.recorded)
 
     def losses(self, logits: Tensor) -> Tensor:
         """Losses of the logits."""
@@ -127,6 +128,7 @@ def evaluate(logits: Tensor, evaluation: Evaluation) -> Tensor:
     """Losses of logits, differentiable."""
     if not (logits.requires_grad and torch.is_grad_enabled()):
         return evaluation.losses(logits)
+    evaluation.recorded = True
     losses: Tensor = _Fused.apply(logits, evaluation)  # type: ignore[no-untyped-call]  # torch has no types here
     return losses
 

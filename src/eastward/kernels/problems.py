@@ -54,11 +54,14 @@ class Samples(NamedTuple):
         ``(K, N)`` int64, or ``(K, N, L)`` of zeros and ones for independent labels.
     weights : Tensor or None
         Of the labels' shape, float32; zero for samples that do not exist.
+    recorded : bool
+        Whether a gradient will be asked for, so that it is worth while to prepare it.
     """
 
     logits: Tensor
     labels: Tensor
     weights: Tensor | None
+    recorded: bool = False
 
 
 class Backend(Protocol):

@@ -8,6 +8,7 @@ user's callable above all, is differentiated by autograd.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -123,7 +124,7 @@ def _build(metric: Metric, num_classes: int, *, exclusive: bool, virtual: bool) 
     blank = torch.ones(num_classes, dtype=torch.float64)
     metric(Counts(blank, blank, blank, blank, exclusive))
     table = np.ascontiguousarray(np.broadcast_to(quotients, (len(quotients), 2, 4, num_classes)))
-    absent = metric.options.get("absent", "observed")
+    absent = metric.options.get("absent", _default_absent(metric))
     return Rule(
         code,
         AVERAGES.index(average),
@@ -136,6 +137,12 @@ def _build(metric: Metric, num_classes: int, *, exclusive: bool, virtual: bool) 
         factor,
         offset,
     )
+
+
+def _default_absent(metric: Metric) -> str:
+    """What the metric does with absent classes when nobody says: balanced accuracy has a way of its own."""
+    parameter = inspect.signature(metric.function).parameters.get("absent")
+    return "observed" if parameter is None else str(parameter.default)
 
 
 def _formula(

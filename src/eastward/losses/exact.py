@@ -31,6 +31,7 @@ def exact_backward(
     micro_batches: Iterable[Sequence[Any]],
     *,
     chunk_rows: int | None = None,
+    backward: Callable[[Tensor], None] = torch.autograd.backward,
 ) -> Scalar:
     r"""Backward pass of the loss of all micro-batches together; memory of one of them.
 
@@ -48,6 +49,9 @@ def exact_backward(
     chunk_rows : int, optional
         Cut every micro-batch into pieces of at most so many rows, which pass through the network one by one: the
         batches of a loader may then be as large as is handy. Inputs have to be tensors, or dictionaries of them.
+    backward : callable, default=torch.autograd.backward
+        What sends the share of a micro-batch back, where a framework has a way of its own:
+        ``lambda share: scaler.scale(share).backward()``, ``fabric.backward``.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def exact_backward(
         with torch.random.fork_rng(), _unsynchronised(model, last=last):
             restore_random_state(state)
             part = _tables(loss, model, batch, totals)
-            (part * slope).sum().backward()
+            backward((part * slope).sum())
     return value.detach()
 
 

@@ -93,6 +93,17 @@ function setUpExplorer() {
     return zeroOne.map((row, i) => row.map((wrong) => Number((wrong * Math.exp(offsets[i] - lowest)).toPrecision(4))));
   };
 
+  /* Each word in a box of its own, or a narrow page would break "--out" after its hyphens. */
+  function showWords(target, command) {
+    const parts = command.split(" ").flatMap((word) => {
+      const box = document.createElement("span");
+      box.className = "word";
+      box.textContent = word;
+      return [" ", box];
+    });
+    target.replaceChildren(...parts.slice(1));
+  }
+
   function showCommand() {
     const preferring = mode() === "prefer";
     const [kind, strength] = beta() >= 1 ? ["recall", beta()] : ["precision", 1 / beta()];
@@ -100,7 +111,7 @@ function setUpExplorer() {
       ? ["--metric", "f_beta", "--prefer", `${kind}:${classes[focus()]}=${betaWord(strength)}`]
       : ["--metric", "expected_cost", "--cost", "costs.json"];
     const folder = `${DATA.folder}-${preferring ? `${kind}-${betaWord(strength)}` : "costs"}`;
-    find("#explorer-command").textContent = [...DATA.train, ...words, "--out", folder].map(shellQuoted).join(" ");
+    showWords(find("#explorer-command"), [...DATA.train, ...words, "--out", folder].map(shellQuoted).join(" "));
     find("#cost-file-part").hidden = preferring;
     const table = mode() === "cost" ? cost : costOfOffsets();
     const lines = table.map((row, i) => {
