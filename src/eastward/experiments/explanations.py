@@ -13,8 +13,8 @@ _STAYS = "It stays at the majority class, whose share the accuracy is, in every 
 _EXPLANATIONS: Mapping[str, str] = MappingProxyType(
     {
         "btg-table2/cifar10_transportation/f1_btg/*": (
-            "Ten epochs: with thirty the first trial has F1 0.868 and accuracy 0.886; three times the pictures (0.846) or "
-            "twice the width (0.837) at ten epochs change nothing."
+            "Ten epochs: with thirty the first trial has F1 0.868 and accuracy 0.886; three times the pictures (0.846) "
+            "or twice the width (0.837) at ten epochs change nothing."
         ),
         "btg-table2/cifar10_frog/accuracy_btg/*": (
             "One of the two trials stays at the majority class; the first does with 12 000 pictures as well."
