@@ -108,6 +108,16 @@ def test_thinning_keeps_all_negatives(made_up):
     assert int((targets == 1).sum()) == negatives // 10 > 10
 
 
+def test_of_very_many_classes_whole_ones_are_kept(monkeypatch):
+    pixels = np.arange(400, dtype=np.float32).reshape(400, 1, 1, 1) + np.zeros((1, 1, 4, 4))
+    loaded = (pixels, np.arange(400) % 20, tuple(map(str, range(20))), 0)
+    monkeypatch.setattr("eastward.experiments.splits._loaded", lambda *_: loaded)
+    split = load_split("omniglot", None, samples=100)
+    assert split.num_classes == 5
+    assert torch.bincount(split.test.targets).tolist() == [4] * 5
+    assert len(split.train.targets) + len(split.valid.targets) + len(split.test.targets) == 100
+
+
 def test_frames_are_split_whole(made_up):
     split = load_split("cocktail_frames", made_up, verify=False)
     assert split.train.inputs.shape[1:] == (6, 4)

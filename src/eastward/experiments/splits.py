@@ -107,7 +107,7 @@ def load_split(
     verify : bool, default=True
         Refuse files without the published class balance.
     samples : int, optional
-        Use so many rows only, of every class its share.
+        Use so many rows only, of every class its share; where that leaves less than a row for a part, whole classes.
     official_test : bool, default=False
         Test on the owners' test pictures, validate on a tenth of the others (Lee's protocol).
     options : mapping, optional
@@ -126,6 +126,8 @@ def load_split(
     rows = np.arange(len(targets))
     if negatives_each is not None:
         rows = _thinned(targets, negatives_each, seed)
+    if samples is not None and len(classes) > samples * (1 - TEST_SHARE) * VALID_SHARE:
+        rows, targets, classes = _whole_classes(targets, classes, samples, seed)
     fixed_test = rows[len(rows) - num_test :] if official_test and num_test else None
     train, valid, test = _split_rows(rows, targets, samples, fixed_test, seed)
     scaled = _scaled(values, train)
@@ -142,6 +144,17 @@ def _thinned(targets: Any, negatives_each: int, seed: int) -> Any:
     wanted = max(FEWEST_POSITIVES, (len(targets) - len(positive)) // negatives_each)
     kept = np.random.default_rng(seed).permutation(positive)[:wanted]
     return np.sort(np.concatenate([np.flatnonzero(targets == 0), kept]))
+
+
+def _whole_classes(targets: Any, classes: Any, samples: int, seed: int) -> tuple[Any, Any, Any]:
+    """Rows of as many classes as have so many together; targets and names of these classes alone."""
+    order = np.random.default_rng(seed).permutation(len(classes))
+    sizes = np.bincount(targets, minlength=len(classes))[order].cumsum()
+    kept = np.sort(order[: max(2, int((sizes <= samples).sum()))])
+    codes = np.full(len(classes), -1)
+    codes[kept] = np.arange(len(kept))
+    recoded = codes[targets]
+    return np.flatnonzero(recoded >= 0), recoded, tuple(classes[k] for k in kept)
 
 
 def _split_rows(
