@@ -28,29 +28,13 @@ from eastward.kernels.compiled_wide import KEPT, wide_gradient, wide_sums
 
 __all__ = ["FIELDS", "dynamic_share"]
 
-# What a share is told, each as one integer; addresses end in "_at".
-FIELDS = (
-    "numbers_at",
-    "quotients_at",
-    "constants_at",
-    "size",
-    "narrow",
-    "detached",
-    "ignored",
-    "rows",
-    "logits_at",
-    "labels_at",
-    "weights_at",
-    "loss_at",
-    "gradient_at",
-    "sums_at",  # (threads, 3, C) float64
-    "slopes_at",  # (2, C) float32
-    "kept_at",  # (rows, KEPT) float32
-    "found_at",  # (1 + threads,) int64: what became of it, what each thread found
-    "barrier_at",
-    "number_at",
-    "own_at",
-)
+# What a share is told, each as one integer, in this order: what the whole call is told, and
+(NUMBERS, QUOTIENTS, CONSTANTS, SIZE, NARROW, DETACHED, IGNORED, ROWS) = range(8)
+(LOGITS, LABELS, WEIGHTS, LOSS, GRADIENT) = range(8, 13)
+# addresses of sums (threads, 3, C) float64, slopes (2, C) float32, numbers kept of rows (N, KEPT) float32, what became
+# of it and what each thread found (1 + threads,) int64; and of three functions of the team.
+(SUMS, SLOPES, OF_ROWS, FOUND, BARRIER, NUMBER, OWN) = range(13, 20)
+FIELDS = 20
 
 
 @intrinsic
@@ -79,39 +63,41 @@ def _asked(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's 
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def dynamic_share(fields_at: Any) -> None:
     """One thread's part of :func:`~eastward.kernels.compiled_whole.dynamic_whole`."""
-    fields = carray(int64_at(fields_at), 20)
-    size, narrow, ignored, rows = fields[3], fields[4], fields[6], fields[7]
-    threads, own = int(_asked(fields[18])), int(_asked(fields[19]))
+    fields = carray(int64_at(fields_at), FIELDS)
+    size, narrow, ignored, rows = fields[SIZE], fields[NARROW], fields[IGNORED], fields[ROWS]
+    threads, own = int(_asked(fields[NUMBER])), int(_asked(fields[OWN]))
     begin, end = rows * own // threads, rows * (own + 1) // threads
     logits, labels = (
-        carray(float32_at(fields[8]), (rows, size)),
-        carray(int64_at(fields[9]), rows),
+        carray(float32_at(fields[LOGITS]), (rows, size)),
+        carray(int64_at(fields[LABELS]), rows),
     )
-    weights, five = weights_from(fields[10], rows), carray(float32_at(fields[2]), 5)
+    weights, five = weights_from(fields[WEIGHTS], rows), carray(float32_at(fields[CONSTANTS]), 5)
     constants = (five[0], five[1], five[2], five[3], five[4])
-    out = carray(float32_at(fields[12]), (rows if fields[12] else 0, size))
-    kept = carray(float32_at(fields[15]), (0 if narrow else rows, KEPT))
-    shares = carray(float64_at(fields[13]), (threads, 3, size))
-    found = carray(int64_at(fields[16]), threads + 1)
-    slopes = carray(float32_at(fields[14]), (2, size))
+    out = carray(float32_at(fields[GRADIENT]), (rows if fields[GRADIENT] else 0, size))
+    kept = carray(float32_at(fields[OF_ROWS]), (0 if narrow else rows, KEPT))
+    shares = carray(float64_at(fields[SUMS]), (threads, 3, size))
+    found = carray(int64_at(fields[FOUND]), threads + 1)
+    slopes = carray(float32_at(fields[SLOPES]), (2, size))
     given = (logits, labels, weights, ignored, constants, begin, end)
     found[1 + own] = (
         narrow_sums(*given, shares[own])
         if narrow
         else wide_sums(*given, shares[own], False, kept, out)
     )
-    _wait(fields[17])
+    _wait(fields[BARRIER])
     if own == 0:
         found[0] = found[1:].max()
         if found[0] == FINE:
             for other in range(1, threads):
                 shares[0] += shares[other]
-            steep, empty = score(shares[:1], MARGINS, fields[0], fields[1], fields[11])
+            steep, empty = score(
+                shares[:1], MARGINS, fields[NUMBERS], fields[QUOTIENTS], fields[LOSS]
+            )
             slopes[:] = steep[0]
             found[0] = EMPTY if empty else FINE
-    _wait(fields[17])
-    if fields[12] and found[0] in (FINE, EMPTY):
+    _wait(fields[BARRIER])
+    if fields[GRADIENT] and found[0] in (FINE, EMPTY):
         if narrow:
-            narrow_gradient(*given, slopes, fields[5], out)
+            narrow_gradient(*given, slopes, fields[DETACHED], out)
         else:
-            wide_gradient(*given, slopes, fields[5], out, False, kept, True)
+            wide_gradient(*given, slopes, fields[DETACHED], out, False, kept, True)
