@@ -369,18 +369,16 @@ def _labels_and_weights(
     reduce: Reduce | None,
 ) -> tuple[Tensor, Tensor]:
     """Labels that are safe to index with, and weights in which ignoring and the prior are folded."""
-    dtype, size = memberships.dtype, memberships.shape[1]
-    weights = torch.ones_like(targets, dtype=dtype)
-    if sample_weight is not None:
-        weights = sample_weight.to(dtype=dtype, device=memberships.device)
+    weights = torch.ones_like(targets) if sample_weight is None else sample_weight
+    weights = weights.to(memberships)
     labels = targets.long()
     if ignore_index is not None:
         # Masked before anything indexes: 255 or -100 must never reach index_add or gather.
         ignored = labels == ignore_index
         labels, weights = labels.masked_fill(ignored, 0), weights.masked_fill(ignored, 0.0)
     if prior is not None:
-        wanted = _checks.prior("soft_confusion", prior, size).to(memberships)
-        present = memberships.new_zeros(size).index_add(0, labels, weights)
+        wanted = _checks.prior("soft_confusion", prior, memberships.shape[1]).to(memberships)
+        present = torch.zeros_like(wanted).index_add(0, labels, weights)
         present = reduce(present) if reduce is not None else present
         weights = weights * safe_divide(wanted, present)[labels]
     return labels, weights
