@@ -6,10 +6,11 @@ import copy
 
 import pytest
 import torch
+from small_runs import cpu, small_rows
 
 from eastward.metrics import get
 from eastward.training import StackedMLP
-from eastward.training.direct import DirectGradient, gradient_of
+from eastward.training.direct import DirectGradient, direct_gradient, gradient_of
 from eastward.training.focal import FocalObjective
 from eastward.training.objectives import CrossEntropyObjective, MetricObjective
 
@@ -50,6 +51,28 @@ def test_gradient_is_autograds(objective, widths, members, dropout, weighted):
     torch.testing.assert_close(losses, expected.detach())
     for mine, theirs in zip(direct.members.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_evaluation_leaves_every_unit_in_place():
+    torch.manual_seed(0)
+    plain = StackedMLP(3, SHAPES["three hidden"], 0.25).eval()
+    direct = DirectGradient(copy.deepcopy(plain).train())
+    inputs, _ = batch(3)
+    torch.testing.assert_close(direct.evaluate(inputs), plain(inputs))
+
+
+class ShiftedMLP(StackedMLP):
+    """Not quite the default network."""
+
+    def forward(self, inputs):
+        return super().forward(inputs) + torch.tensor([1.0, 0.0, -1.0])
+
+
+@pytest.mark.parametrize(("kind", "short"), [(StackedMLP, True), (ShiftedMLP, False)])
+def test_a_network_that_computes_something_else_goes_the_ordinary_way(kind, short):
+    rows = small_rows()
+    members = kind(3, [4, 8, 3])
+    assert (direct_gradient(members, rows, cpu()) is not None) == short
 
 
 def test_a_step_of_the_flat_parameter_moves_the_network():

@@ -8,11 +8,10 @@ from sklearn.metrics import f1_score
 from small_runs import cpu, same_state, small_members, small_rows, small_run, small_stage
 
 from eastward.metrics import get
-from eastward.training import Callback, run_stage, train_members
-from eastward.training import loop as loop_module
-from eastward.training.loop import held_out_logits, validate
+from eastward.training import Callback, run_stage, train_members, validation
 from eastward.training.runner import start_at_decision
 from eastward.training.scoring import padded
+from eastward.training.validation import held_out_logits, validate
 
 
 class Recorder(Callback):
@@ -147,9 +146,20 @@ def test_held_out_logits_come_from_the_member_that_did_not_train_on_the_row():
 def test_evaluation_in_parts_is_evaluation_at_once(monkeypatch):
     run = small_run(small_stage())
     index, _ = padded(run.rows.valid)
-    at_once = loop_module.predict_logits(run, index)
-    monkeypatch.setattr(loop_module, "EVALUATION_ROWS", 20)
-    torch.testing.assert_close(loop_module.predict_logits(run, index), at_once)
+    at_once = validation.predict_logits(run, index)
+    monkeypatch.setattr(validation, "EVALUATION_ROWS", 20)
+    torch.testing.assert_close(validation.predict_logits(run, index), at_once)
+
+
+def test_validation_in_parts_is_validation_at_once(monkeypatch):
+    whole, parts = small_run(small_stage()), small_run(small_stage())
+    validate(whole)
+    monkeypatch.setattr(validation, "EVALUATION_ROWS", 20)
+    validate(parts)
+    assert whole.held.inputs is not None
+    assert parts.held.inputs is None, "inputs are kept only where they are few"
+    torch.testing.assert_close(parts.valid_losses, whole.valid_losses)
+    torch.testing.assert_close(parts.valid_scores, whole.valid_scores)
 
 
 def test_stages_follow_each_other_and_leave_held_out_logits():

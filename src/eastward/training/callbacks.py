@@ -9,8 +9,9 @@ from torch import Tensor
 
 from eastward.annealing import PlateauCooling
 from eastward.training.hooks import Callback
-from eastward.training.loop import Run, validate
+from eastward.training.loop import Run
 from eastward.training.stages import Stage
+from eastward.training.validation import validate_once
 
 __all__ = ["Anneal", "AverageWeights", "KeepBest"]
 
@@ -118,7 +119,7 @@ class AverageWeights(Callback):
 
     def stage_start(self, run: Run) -> None:
         """The start is what later epochs have to beat."""
-        validate(run)
+        validate_once(run)
         self.best = _scores(run)
         self.states = [run.members.member_state(k) for k in range(run.members.size)]
 

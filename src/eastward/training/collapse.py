@@ -15,8 +15,9 @@ from torch import Tensor
 
 from eastward.confusion import Counts, counts_from_confusion
 from eastward.training.hooks import Callback
-from eastward.training.loop import Run, validate
+from eastward.training.loop import Run
 from eastward.training.objectives import MetricObjective
+from eastward.training.validation import validate_once
 
 __all__ = ["CollapseGuard", "unpredicted"]
 
@@ -64,7 +65,7 @@ class CollapseGuard(Callback):
 
     def stage_start(self, run: Run) -> None:
         """Remember where the stage starts and which classes it predicts there."""
-        validate(run)
+        validate_once(run)
         self.reference = self._dead(run)
         self.streaks = [0] * run.members.size
         self.starts = [run.members.member_state(k) for k in range(run.members.size)]
@@ -152,5 +153,7 @@ def _is_constant(run: Run, k: int) -> bool:
 
 def _gradient(run: Run) -> float:
     """Norm of the gradient of the last batch."""
-    grads = [p.grad for p in run.members.parameters() if p.grad is not None]
+    # The optimiser's view of the parameters may be one flat vector.
+    parameters = [p for group in run.optimizer.param_groups for p in group["params"]]
+    grads = [p.grad for p in parameters if p.grad is not None]
     return float(sum(g.detach().square().sum() for g in grads)) ** 0.5 if grads else 1.0

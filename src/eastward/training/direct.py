@@ -33,7 +33,8 @@ def direct_gradient(members: Members, rows: Rows, fabric: Fabric) -> DirectGradi
     precision = str(getattr(fabric.strategy.precision, "precision", "32-true"))
     plain = fabric.world_size == 1 and fabric.device.type == "cpu" and precision == "32-true"
     known = isinstance(rows.inputs, Tensor) and rows.inputs.dtype == torch.float32
-    return DirectGradient(members) if plain and known and isinstance(members, StackedMLP) else None
+    # A subclass may compute something else.
+    return DirectGradient(members) if plain and known and type(members) is StackedMLP else None
 
 
 class DirectGradient:
@@ -86,6 +87,13 @@ class DirectGradient:
         for weight, bias in zip(self._weights[:-1], self._biases[:-1], strict=True):
             hidden = dropout(torch.baddbmm(bias, hidden, weight).relu_())
             self._activations.append(hidden)
+        return torch.baddbmm(self._biases[-1], hidden, self._weights[-1])
+
+    def evaluate(self, inputs: Tensor) -> Tensor:
+        """Logits ``(K, B, C)`` with every unit in place; nothing is kept."""
+        hidden = inputs
+        for weight, bias in zip(self._weights[:-1], self._biases[:-1], strict=True):
+            hidden = torch.baddbmm(bias, hidden, weight).relu_()
         return torch.baddbmm(self._biases[-1], hidden, self._weights[-1])
 
     def backward(self, slope: Tensor) -> None:

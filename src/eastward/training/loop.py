@@ -29,21 +29,16 @@ from eastward.training.direct import DirectGradient, direct_gradient, gradient_o
 from eastward.training.focal import FocalObjective
 from eastward.training.hooks import Callback
 from eastward.training.members import Members, StackedMLP
-from eastward.training.objectives import IGNORED, CrossEntropyObjective, MetricObjective
+from eastward.training.objectives import CrossEntropyObjective, MetricObjective
 from eastward.training.processes import Processes
-from eastward.training.scoring import hard_tables, padded, score_members
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
+from eastward.training.validation import HeldRows, validate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["Run", "held_out_logits", "new_run", "run_stage"]
-
-# Rows per forward pass outside training, so that evaluation needs little memory whatever the data: no more than
-# training itself does.
-EVALUATION_ROWS = 8_192
-
+__all__ = ["Run", "new_run", "run_stage"]
 
 Objective: TypeAlias = CrossEntropyObjective | FocalObjective | MetricObjective
 Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches | StreamBatches
@@ -78,6 +73,7 @@ class Run:
     valid_tables: Sequence[Tensor | Counts] = ()
     valid_losses: Tensor | None = None
     valid_scores: Tensor | None = None
+    held: HeldRows | None = None
 
 
 def new_run(
@@ -173,7 +169,9 @@ def _agree(run: Run) -> None:
 
 def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
     """Every batch once, those of a resumed epoch that are left; returns the mean loss of each member."""
-    run.model.train()
+    # The way through all modules takes as long as a small network's step; the short way never leaves training mode.
+    if run.direct is None or not run.members.training:
+        run.model.train()
     run.processes.seed(run.generator, own=False)
     run.epoch_random = run.generator.get_state()
     if run.step == 0 or run.loss_sum is None:
@@ -238,47 +236,6 @@ def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
     """The same on the device."""
     ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(_rows_of(run, chosen))
     return ready
-
-
-def validate(run: Run) -> None:
-    """Logits, losses and scores of the held-out rows of each member."""
-    index, known = (run.processes.part(whole) for whole in padded(run.rows.valid))
-    run.processes.share_buffers(run.members)
-    logits = predict_logits(run, index)
-    targets = run.rows.targets[index].clone()
-    targets[~known] = IGNORED
-    weights = None if run.rows.weights is None else run.rows.weights[index]
-    with torch.no_grad():
-        run.valid_losses = run.processes.agreed(run.objective(logits, targets, weights))
-    tables = hard_tables(logits, targets, weights, run.rows, run.processes)
-    run.valid_tables = tables
-    run.valid_scores = run.processes.agreed(score_members(tables, run.metric))
-
-
-@torch.no_grad()
-def predict_logits(run: Run, index: Tensor) -> Tensor:
-    """Logits ``(K, V, C)`` in evaluation mode of the rows ``index``, ``(K, V)``."""
-    run.model.eval()
-    # Among several processes each has rows of its own: nobody waits for another here.
-    network = run.members if run.processes.many else run.model
-    per_pass = max(1, EVALUATION_ROWS // len(index))
-    # One tensor for all parts: small results kept between large temporary ones would split the heap, which then grows.
-    logits = torch.empty(*index.shape, run.rows.num_outputs)
-    for start in range(0, index.shape[1], per_pass):
-        part = slice(start, start + per_pass)
-        with run.fabric.autocast():
-            logits[:, part] = network(_batch(run, index[:, part])[0])
-    return logits
-
-
-def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows that some member did not train on, their logits, and the member (fold) each was held out from."""
-    index, known = padded(run.rows.valid)
-    run.processes.share_buffers(run.members)
-    mine = predict_logits(run, run.processes.part(index))
-    logits = run.processes.gathered(mine, index.shape[1])
-    fold = torch.arange(len(index)).unsqueeze(1).expand_as(index)
-    return index[known], logits[known], fold[known]
 
 
 def _record(run: Run, train_loss: Tensor, seconds: float) -> None:

@@ -18,13 +18,14 @@ from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
 from eastward.training.checkpoint import Checkpoint, load_checkpoint
 from eastward.training.collapse import CollapseGuard
 from eastward.training.hooks import Callback
-from eastward.training.loop import Run, held_out_logits, new_run, run_stage
+from eastward.training.loop import Run, new_run, run_stage
 from eastward.training.members import Members
 from eastward.training.objectives import MetricObjective
 from eastward.training.processes import Processes
 from eastward.training.progress import progress_callbacks
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
+from eastward.training.validation import held_out_logits
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -1,0 +1,112 @@
+"""Held-out rows: what the members make of them, and how they score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from eastward.training.batches import take
+from eastward.training.members import StackedMLP
+from eastward.training.objectives import IGNORED
+from eastward.training.scoring import hard_tables, padded, score_members
+
+if TYPE_CHECKING:
+    from eastward.training.loop import Run
+
+__all__ = ["HeldRows", "held_out_logits", "predict_logits", "validate", "validate_once"]
+
+# Rows per forward pass outside training, so that evaluation needs little memory whatever the data: no more than
+# training itself does.
+EVALUATION_ROWS = 8_192
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows that this process judges the members by.
+
+    Attributes
+    ----------
+    index : Tensor
+        ``(K, V)`` rows of the data.
+    targets : Tensor
+        ``(K, V)`` or ``(K, V, L)``; members with fewer rows than others have ``IGNORED`` ones at the end.
+    weights : Tensor or None
+        ``(K, V)``.
+    inputs : Tensor, dict of Tensor or None
+        On the device, where one forward pass is enough; gathered anew for each pass where it is not.
+    """
+
+    index: Tensor
+    targets: Tensor
+    weights: Tensor | None
+    inputs: Any
+
+
+def validate(run: Run) -> None:
+    """Logits, losses and scores of the held-out rows of each member."""
+    held = run.held = run.held or _held_rows(run)
+    run.processes.share_buffers(run.members)
+    logits = predict_logits(run, held.index) if held.inputs is None else _logits(run, held.inputs)
+    with torch.no_grad():
+        losses = run.objective(logits, held.targets, held.weights)
+    run.valid_losses = run.processes.agreed(losses)
+    run.valid_tables = hard_tables(logits, held.targets, held.weights, run.rows, run.processes)
+    run.valid_scores = run.processes.agreed(score_members(run.valid_tables, run.metric))
+
+
+def validate_once(run: Run) -> None:
+    """Validate the start of a stage, unless a callback has done so already."""
+    if run.valid_scores is None:
+        validate(run)
+
+
+def _held_rows(run: Run) -> HeldRows:
+    """The same in every epoch: looked up once."""
+    index, known = (run.processes.part(whole) for whole in padded(run.rows.valid))
+    targets = run.rows.targets[index].clone()
+    targets[~known] = IGNORED
+    weights = None if run.rows.weights is None else run.rows.weights[index]
+    inputs = _inputs(run, index) if index.numel() <= EVALUATION_ROWS else None
+    return HeldRows(index, targets, weights, inputs)
+
+
+def predict_logits(run: Run, index: Tensor) -> Tensor:
+    """Logits ``(K, V, C)`` in evaluation mode of the rows ``index``, ``(K, V)``."""
+    per_pass = max(1, EVALUATION_ROWS // len(index))
+    # One tensor for all parts: small results kept between large temporary ones would split the heap, which then grows.
+    logits = torch.empty(*index.shape, run.rows.num_outputs)
+    for start in range(0, index.shape[1], per_pass):
+        part = slice(start, start + per_pass)
+        logits[:, part] = _logits(run, _inputs(run, index[:, part]))
+    return logits
+
+
+def _inputs(run: Run, index: Tensor) -> Any:
+    stacked = isinstance(run.members, StackedMLP)
+    return run.fabric.to_device(take(run.rows.inputs, index if stacked else index[0]))
+
+
+@torch.no_grad()
+def _logits(run: Run, inputs: Any) -> Tensor:
+    """Of one forward pass in evaluation mode, in float32 on the CPU."""
+    if run.direct is not None:
+        return run.direct.evaluate(inputs)
+    run.model.eval()
+    # Among several processes each has rows of its own: nobody waits for another here.
+    network = run.members if run.processes.many else run.model
+    with run.fabric.autocast():
+        logits: Tensor = network(inputs)
+    return logits.float().cpu()
+
+
+def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows that some member did not train on, their logits, and the member (fold) each was held out from."""
+    index, known = padded(run.rows.valid)
+    run.processes.share_buffers(run.members)
+    mine = predict_logits(run, run.processes.part(index))
+    logits = run.processes.gathered(mine, index.shape[1])
+    fold = torch.arange(len(index)).unsqueeze(1).expand_as(index)
+    return index[known], logits[known], fold[known]
