@@ -13,7 +13,8 @@ from eastward.metrics import get
 from eastward.training import Callback, Stage, run_stage, train_members
 from eastward.training.callbacks import Anneal
 from eastward.training.collapse import CollapseGuard, unpredicted
-from eastward.training.runner import stage_callbacks
+from eastward.training.runner import stage_callbacks, start_at_decision
+from eastward.training.validation import validate
 
 
 class Push(Callback):
@@ -137,13 +138,44 @@ def test_a_vanished_gradient_is_named():
     assert "the gradient has vanished" in run.notes[0]
 
 
+def test_a_class_that_only_the_tuned_decision_predicted_is_no_loss():
+    rows = small_rows(folds=1)
+    members = trained(rows)
+    with torch.no_grad():
+        members.biases[-1] += torch.tensor([0.0, 0.0, -5.0])
+    stage = cold_stage(max_epochs=3, from_decision=True)
+    run = small_run(stage, rows, members=members)
+    assert unpredicted_by(run).tolist() == [False, False, True]
+    start_at_decision(run)
+    assert not unpredicted_by(run).any(), "the tuned decision brings the class back"
+    run_stage(run, [Anneal(stage), CollapseGuard(answer=True), Push([0.0, 0.0, -50.0], [1])])
+    assert unpredicted_by(run).tolist() == [False, False, True]
+    assert run.notes == []
+
+
+def unpredicted_by(run):
+    validate(run)
+    return unpredicted(run.valid_tables[0])
+
+
 def test_a_member_beyond_help_goes_back_to_the_start_and_the_stage_ends():
+    rows = small_rows(folds=1)
+    start = trained(rows).member_state(0)
+    run, _ = guarded_run(rows, [Push([500.0, 0.0, 0.0], range(1, 100))], max_epochs=30)
+    assert run.epoch == 8
+    assert "member 0 goes back to the start and the stage ends" in run.notes[-1]
+    assert same_state(run.members.member_state(0), start)
+
+
+def test_the_others_go_on_without_a_member_beyond_help():
     rows = small_rows(folds=2)
     push = Push([500.0, 0.0, 0.0], range(1, 100), member=1)
     start = trained(rows).member_state(1)
-    run, _ = guarded_run(rows, [push], max_epochs=30)
-    assert run.epoch == 8
-    assert "member 1 goes back to the start and the stage ends" in run.notes[-1]
+    run, _ = guarded_run(rows, [push], max_epochs=12)
+    assert run.epoch == 12
+    assert "epoch 8: " in run.notes[-1]
+    assert "member 1 goes back to the start and the others go on" in run.notes[-1]
+    assert run.temperature_floor == run.objective.blend == 0.0, "nobody who is left is ill"
     assert same_state(run.members.member_state(1), start)
 
 

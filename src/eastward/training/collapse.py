@@ -2,7 +2,9 @@
 
 From scratch, or at a low temperature, the gradient of a rare class may vanish and the class is never predicted
 again. The guard looks every epoch, says in one sentence what it saw, and answers in three steps: warm up again,
-blend cross-entropy back in, and, if nothing helps, return the member to where the stage started.
+blend cross-entropy back in, and, if nothing helps, return the member to where the stage started, while the others go
+on. What counts is which classes the network predicted before its decision was tuned: tuned offsets predict the rarest
+classes at any price, and a network that does so a little less has not collapsed.
 """
 
 from __future__ import annotations
@@ -64,16 +66,18 @@ class CollapseGuard(Callback):
         self.warned = False
 
     def stage_start(self, run: Run) -> None:
-        """Remember where the stage starts and which classes it predicts there."""
+        """Remember where the stage starts, and which classes the network predicted when it came."""
         validate_once(run)
-        self.reference = self._dead(run)
+        self.reference = [unpredicted(table) for table in run.tables_before or run.valid_tables]
         self.streaks = [0] * run.members.size
         self.starts = [run.members.member_state(k) for k in range(run.members.size)]
 
     def epoch_end(self, run: Run) -> None:
         """Look at every member; answer for those that have been ill for long enough."""
-        for k, dead in enumerate(self._dead(run)):
-            complaint = self._complaint(run, k, dead)
+        for k, table in enumerate(run.valid_tables):
+            if k in self.given_up:
+                continue
+            complaint = self._complaint(run, k, unpredicted(table))
             self.streaks[k] = self.streaks[k] + 1 if complaint else 0
             if complaint and self.streaks[k] == ANSWER_AFTER:
                 self._warm_again(run, complaint)
@@ -81,9 +85,6 @@ class CollapseGuard(Callback):
                 self._restore(run, k, complaint)
         if self.answer and isinstance(run.objective, MetricObjective) and not any(self.streaks):
             run.objective.blend = run.temperature_floor = 0.0
-
-    def _dead(self, run: Run) -> list[Tensor]:
-        return [unpredicted(table) for table in run.valid_tables]
 
     def _complaint(self, run: Run, k: int, dead: Tensor) -> str:
         """One sentence on what is wrong with member ``k``, or an empty one."""
@@ -119,8 +120,9 @@ class CollapseGuard(Callback):
         run.members.load_member(k, self.starts[k])
         self.streaks[k] = 0
         self.given_up.append(k)
-        run.stop = True
-        self._say(run, f"{complaint} still: member {k} goes back to the start and the stage ends")
+        run.stop = len(self.given_up) == run.members.size
+        rest = "and the stage ends" if run.stop else "and the others go on"
+        self._say(run, f"{complaint} still: member {k} goes back to the start {rest}")
 
     def stage_end(self, run: Run) -> None:
         """Members that were given up stay at the start, whatever was averaged or kept for them."""

@@ -70,6 +70,7 @@ class Run:
     record: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    tables_before: Sequence[Tensor | Counts] = ()  # before the tuned decision became the start
     valid_tables: Sequence[Tensor | Counts] = ()
     valid_losses: Tensor | None = None
     valid_scores: Tensor | None = None

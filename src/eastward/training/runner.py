@@ -25,7 +25,7 @@ from eastward.training.processes import Processes
 from eastward.training.progress import progress_callbacks
 from eastward.training.stages import Stage
 from eastward.training.streams import StreamBatches
-from eastward.training.validation import held_out_logits
+from eastward.training.validation import held_out_logits, validate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -155,6 +155,8 @@ def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) 
 
 def start_at_decision(run: Run) -> None:
     """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision."""
+    validate(run)
+    run.tables_before, run.valid_scores = run.valid_tables, None
     held = HeldOut(*held_out_logits(run))
     offsets = run.processes.agreed(tune_decision(held, run.rows, run.metric))
     if not run.members.add_to_output_bias(offsets):

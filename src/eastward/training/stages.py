@@ -18,7 +18,7 @@ __all__ = ["RECIPES", "Stage", "recipe_stages"]
 Objective: TypeAlias = Literal["cross_entropy", "focal", "metric"]
 
 # Temperatures of the aligned stage, one per epoch; fixed, because selection on small validation sets is noise.
-LADDER = (0.2,) * 10 + (0.14,) * 6 + (0.1,) * 6 + (0.07,) * 6 + (0.05,) * 6
+LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) * 4
 BTG_THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 
 
