@@ -46,7 +46,6 @@ def read_cells(path: Path) -> list[dict[str, Any]]:
 def run(options: argparse.Namespace) -> None:
     """Fit and judge whatever is missing."""
     torch.set_num_threads(1)
-    logging.getLogger("eastward").setLevel(logging.ERROR)
     store = options.store / str(options.random_state)
     store.mkdir(parents=True, exist_ok=True)
     done = {_key(cell) for cell in read_cells(store / "cells.jsonl")}
@@ -143,6 +142,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "quality")
     parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "_static" / "quality")
     options = parser.parse_args()
+    logging.getLogger("eastward").setLevel(logging.ERROR)
     if options.action == "run":
         run(options)
     else:

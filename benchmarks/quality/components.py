@@ -46,7 +46,7 @@ DROPOUT = 0.25
 # Small enough for two cores; the same for every network.
 HIDDEN = (128, 64)
 # The ensemble's parts, under the names that they have as components.
-PARTS = {"networks": "ce", "lightgbm": "lgb", "extra_trees": "et", "random_forest": "rf"}
+PARTS = {"networks": "ce", "lightgbm": "lgb", "extra_trees": "extra", "random_forest": "forest"}
 TRAINING = {"max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "batch_size": 64}
 
 
@@ -375,6 +375,8 @@ MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     "surrogate": _surrogate,
     "paper": partial(_single, "paper", members=1, recipe="paper"),
     "btg": partial(_single, "btg", members=1, recipe="btg"),
+    "rf": partial(_forest, "rf", n_estimators=200, **_RF),
+    "et": partial(_forest, "et", n_estimators=200, **_ET),
     "rf_balanced": partial(_forest, "rf_balanced", class_weight="balanced", **_RF),
     "et_balanced": partial(_forest, "et_balanced", class_weight="balanced", **_ET),
     "brf": partial(_forest, "brf", n_estimators=100, replacement=True, **_BALANCED_FOREST),

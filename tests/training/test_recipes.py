@@ -130,6 +130,21 @@ def test_the_default_recipe_warms_up_and_then_follows_the_ladder():
     assert list(LADDER) == sorted(LADDER, reverse=True)
 
 
+@pytest.mark.parametrize("epochs", [10, 24, 36])
+def test_the_metric_is_trained_as_long_as_cross_entropy_was(epochs):
+    # A network that learns slowly stops at the limit of epochs.
+    _, result, _ = train("auto", folds=2, learning_rate=1e-5, max_epochs=epochs)
+    cold = [r["temperature"] for r in result.history if r["stage"] == "aligned"]
+    assert len(result.history) == 2 * epochs
+    assert cold == [LADDER[k * 24 // max(epochs, 24)] for k in range(epochs)]
+
+
+def test_a_quick_cross_entropy_does_not_shorten_the_metrics_stage():
+    _, result, _ = train("auto", folds=2, learning_rate=0.1, patience=1)
+    warm = sum(record["stage"] == "cross-entropy" for record in result.history)
+    assert warm < len(LADDER) == len(result.history) - warm
+
+
 @pytest.mark.parametrize("batch_size", [32, 1024])
 def test_by_default_every_batch_of_the_metric_has_every_class(batch_size):
     """What the study of batch sizes recommends: stratified, corrected by the prior, 256 rows or more."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eastward.confusion import Counts, counts_from_confusion
+from eastward.confusion import Counts
 from eastward.training.hooks import Callback
 from eastward.training.loop import Run
 from eastward.training.objectives import MetricObjective
@@ -40,12 +40,15 @@ def unpredicted(table: Tensor | Counts) -> Tensor:
     >>> unpredicted(torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     tensor([False, False,  True])
     """
-    counts = _counts(table)
-    return (counts.true > 0) & (counts.predicted <= 0)
+    true, predicted = _margins(table)
+    return (true > 0) & (predicted <= 0)
 
 
-def _counts(table: Tensor | Counts) -> Counts:
-    return table if isinstance(table, Counts) else counts_from_confusion(table)
+def _margins(table: Tensor | Counts) -> tuple[Tensor, Tensor]:
+    """How often each class occurs and is predicted."""
+    if isinstance(table, Counts):
+        return table.true, table.predicted
+    return table.sum(1), table.sum(0)
 
 
 class CollapseGuard(Callback):
@@ -74,10 +77,11 @@ class CollapseGuard(Callback):
 
     def epoch_end(self, run: Run) -> None:
         """Look at every member; answer for those that have been ill for long enough."""
+        vanished = _gradient(run) < VANISHED
         for k, table in enumerate(run.valid_tables):
             if k in self.given_up:
                 continue
-            complaint = self._complaint(run, k, unpredicted(table))
+            complaint = self._complaint(table, self.reference[k], vanished=vanished)
             self.streaks[k] = self.streaks[k] + 1 if complaint else 0
             if complaint and self.streaks[k] == ANSWER_AFTER:
                 self._warm_again(run, complaint)
@@ -86,16 +90,14 @@ class CollapseGuard(Callback):
         if self.answer and isinstance(run.objective, MetricObjective) and not any(self.streaks):
             run.objective.blend = run.temperature_floor = 0.0
 
-    def _complaint(self, run: Run, k: int, dead: Tensor) -> str:
-        """One sentence on what is wrong with member ``k``, or an empty one."""
-        fresh = torch.nonzero(dead & ~self.reference[k]).flatten().tolist()
-        if _is_constant(run, k) and (fresh or not self.answer):
+    def _complaint(self, table: Tensor | Counts, reference: Tensor, *, vanished: bool) -> str:
+        """One sentence on what is wrong with a member, or an empty one."""
+        fresh = torch.nonzero(unpredicted(table) & ~reference).flatten().tolist()
+        if (fresh or not self.answer) and _is_constant(table):
             return "all predictions fall into one class"
         if fresh and self.answer:
             return f"classes {fresh[:5]} are no longer predicted"
-        if _gradient(run) < VANISHED:
-            return "the gradient has vanished"
-        return ""
+        return "the gradient has vanished" if vanished else ""
 
     def _warm_again(self, run: Run, complaint: str) -> None:
         temperature = run.objective.temperature
@@ -145,12 +147,12 @@ class CollapseGuard(Callback):
             setattr(self, name, value)
 
 
-def _is_constant(run: Run, k: int) -> bool:
-    """Whether a member predicts one class although its held-out rows have more."""
-    if run.rows.multilabel:
+def _is_constant(table: Tensor | Counts) -> bool:
+    """Whether one class is predicted although there are more; labels that do not exclude each other have no such."""
+    if isinstance(table, Counts):
         return False
-    counts = _counts(run.valid_tables[k])
-    return int((counts.predicted > 0).sum()) == 1 and int((counts.true > 0).sum()) > 1
+    true, predicted = _margins(table)
+    return int((predicted > 0).sum()) == 1 and int((true > 0).sum()) > 1
 
 
 def _gradient(run: Run) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ __all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
 logger = logging.getLogger("eastward")
 
 ROWS_FOR_SMOOTHING = 10_000
+# Bootstraps behind the offsets: a start is moved on by training, a decision is final.
+BAGS_TO_START, BAGS_TO_DECIDE = 5, 15
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ def train_members(
     if saved is not None:
         _restore_members(members, generator, result, saved)
     first = 0 if saved is None else saved["stage"]
-    for index, stage in enumerate(stages[first:], start=first):
+    for index, described in enumerate(stages[first:], start=first):
+        before = sum(record["stage"] != described.name for record in result.history)
+        stage = described.lasting(before)
         run = new_run(stage, members, rows, metric, fabric, generator, loader)
         run.history, run.notes = result.history, result.notes
         own = stage_callbacks(stage, verbose if processes.first else 0, callbacks)
@@ -158,7 +162,8 @@ def start_at_decision(run: Run) -> None:
     validate(run)
     run.tables_before, run.valid_scores = run.valid_tables, None
     held = HeldOut(*held_out_logits(run))
-    offsets = run.processes.agreed(tune_decision(held, run.rows, run.metric))
+    found = tune_decision(held, run.rows, run.metric, n_bags=BAGS_TO_START)
+    offsets = run.processes.agreed(found)
     if not run.members.add_to_output_bias(offsets):
         note = "the module has no output bias of that length: the aligned stage starts at arg max"
         run.notes.append(note)
@@ -170,28 +175,27 @@ def tune_decision(
     rows: Rows,
     metric: Metric,
     *,
+    n_bags: int = BAGS_TO_DECIDE,
     random_state: int = 0,
-    chosen: Tensor | None = None,
 ) -> Tensor:
-    """Offsets for held-out logits (of the rows ``chosen`` only, if given).
+    """Offsets for held-out logits.
 
     The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
     many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
     probabilities are no expectations of labels as they come.
     """
-    pick: Callable[[Tensor], Tensor] = (lambda t: t) if chosen is None else (lambda t: t[chosen])
-    targets = rows.targets[pick(held.rows)]
-    weights = None if rows.weights is None else rows.weights[pick(held.rows)]
-    logits = pick(held.logits).double()
+    targets = rows.targets[held.rows]
+    weights = None if rows.weights is None else rows.weights[held.rows]
+    logits = held.logits.double()
     if rows.multilabel:
         return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
     scores = torch.log_softmax(logits, dim=1)
     alike = weights is None or bool((weights == weights[0]).all())
     cross_fitted = len(rows.valid) > 1
-    smooth = cross_fitted and alike and len(targets) <= ROWS_FOR_SMOOTHING
-    tune = smoothed_offsets if smooth else bagged_offsets
-    offsets = tune(scores, targets, metric, sample_weight=weights, random_state=random_state)
-    return offsets.float()
+    options: dict[str, Any] = {"sample_weight": weights, "random_state": random_state}
+    if cross_fitted and alike and len(targets) <= ROWS_FOR_SMOOTHING:
+        return smoothed_offsets(scores, targets, metric, **options).float()
+    return bagged_offsets(scores, targets, metric, n_bags=n_bags, **options).float()
 
 
 def _as_tuples(result: TrainingResult) -> dict[str, Any]:

@@ -42,6 +42,9 @@ class Stage:
         Every class in every batch, corrected by the class prior.
     temperatures : tuple of float, optional
         One for each epoch; the last one goes on.
+    as_long_as_before : bool
+        Whether the stage takes as many epochs as training did before it, if these are more than ``max_epochs``; its
+        temperatures are spread over them.
     cooling : mapping, optional
         Arguments of :class:`~eastward.annealing.PlateauCooling` instead.
     threshold : "top2", float or tuple
@@ -69,6 +72,7 @@ class Stage:
     weight_decay: float = 1e-4
     stratified: bool = False
     temperatures: tuple[float, ...] | None = None
+    as_long_as_before: bool = False
     cooling: Mapping[str, Any] | None = None
     threshold: Any = "top2"
     patience: int | None = None
@@ -77,6 +81,23 @@ class Stage:
     guard: Literal["answer", "warn", "off"] = "off"
     max_steps: int | None = None
     effective_batch: int | None = None
+
+    def lasting(self, epochs: int) -> Stage:
+        """The stage after a training of so many epochs.
+
+        Examples
+        --------
+        >>> stage = Stage(
+        ...     "aligned", "metric", 2, 1e-3, 64, temperatures=(0.2, 0.1), as_long_as_before=True
+        ... )
+        >>> stage.lasting(6).temperatures
+        (0.2, 0.2, 0.2, 0.1, 0.1, 0.1)
+        """
+        if not self.as_long_as_before or epochs <= self.max_epochs:
+            return self
+        known = self.temperatures
+        spread = known and tuple(known[k * len(known) // epochs] for k in range(epochs))
+        return replace(self, max_epochs=epochs, temperatures=spread)
 
     @property
     def rows_per_step(self) -> int:
@@ -119,6 +140,7 @@ def _auto(options: Mapping[str, Any]) -> list[Stage]:
                 batch_size=max(256, options["batch_size"]),
                 stratified=True,
                 temperatures=LADDER,
+                as_long_as_before=True,
                 average_last=1 / 3,
                 from_decision=True,
                 guard="answer",
