@@ -26,13 +26,13 @@ from eastward.comparison.splits import stratified_split
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "results" / "quality" / "ablation.md"
 Array = NDArray[Any]
-TREES = ("lgb", "et", "rf")
+TREES = ("lgb", "extra", "forest")
 # Votes of each component, by the name of the variant.
 VOTES: dict[str, dict[str, float]] = {
     "networks": {"ce": 1},
     "LightGBM": {"lgb": 1},
     "networks, LightGBM": {"ce": 1, "lgb": 1},
-    "networks, LightGBM, random forest": {"ce": 2, "lgb": 1, "rf": 1},
+    "networks, LightGBM, random forest": {"ce": 2, "lgb": 1, "forest": 1},
     "all, equal votes": dict.fromkeys(("ce", *TREES), 1),
     "all, half for networks": {"ce": 3, **dict.fromkeys(TREES, 1)},
 }
@@ -42,7 +42,7 @@ REFERENCE = ("networks", 1.0)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--max-rows", type=int, default=800)
+    parser.add_argument("--max-rows", type=int, default=500)
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "quality" / "0")
     options = parser.parse_args()
     scores: dict[tuple[str, float], dict[str, list[float]]] = {}
