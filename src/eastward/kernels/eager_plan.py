@@ -6,28 +6,32 @@ See :mod:`eastward.kernels.compiled_plan` for the same with numba.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eastward.kernels.closed_form import MARGINS, ONE_PAIR
+from eastward.kernels.eager_narrow import gradient_of_narrow, narrow_chunks, narrow_rows
 from eastward.kernels.eager_pair import gradient_of_pairs, pairs_of, sums_of_pairs
 from eastward.kernels.eager_rows import (
     BUFFERS,
+    NARROW,
+    Bends,
     bends_of,
     gradient_of_rows,
     powers_of,
     rows_of,
     sums_of_rows,
 )
+from eastward.kernels.eager_ties import tied_gradient, tied_sums
 from eastward.kernels.eager_wide import (
     chunks_of,
     fill_bent,
     gradient_of_wide,
     is_bent_upwards,
-    tied_gradient,
     wide_rows,
 )
 from eastward.kernels.problems import Problem
@@ -43,8 +47,8 @@ __all__ = ["Plan", "plan_of"]
 
 # Elements of a batch that is small.
 SMALL = 32_768
-# Up to so many classes samples lie along the last dimension.
-NARROW = 48
+# Rows with ties that are worked on at once.
+TIED = 16_384
 
 
 class Plan(NamedTuple):
@@ -57,33 +61,41 @@ class Plan(NamedTuple):
     ignored: int | None
 
     def suits(self, logits: Tensor) -> bool:
-        """Whether classes are many, or the batch so small that calls cost more than arithmetic."""
-        return logits.numel() > 0 and (self.is_wide or logits.numel() <= SMALL)
+        """Whether there are few logits, so that calls cost more than arithmetic, or a way for many."""
+        return 0 < logits.numel() <= SMALL or (logits.numel() > SMALL and self.is_steep)
 
     @property
-    def is_wide(self) -> bool:
-        """Whether rows are so long that an index is cheaper than a pass over them."""
-        kind, bends = self.problem.kind, bends_of(self.problem.temperature)
-        return kind == "dynamic" and self.size > NARROW and is_bent_upwards(bends)
+    def is_steep(self) -> bool:
+        """Whether the threshold is dynamic and the middle piece of the step steeper than the first."""
+        return self.problem.kind == "dynamic" and is_bent_upwards(
+            bends_of(self.problem.temperature)
+        )
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None
     ) -> tuple[Tensor, bool] | None:
         """See :meth:`eastward.kernels.compiled_plan.Plan.run`."""
         z, own = logits.detach(), labels.numpy()
-        if not math.isfinite(z.sum()):
-            return None
         mass = None if weights is None else weights.numpy()
         found = _usable(own, mass, self.ignored, max(self.size, 2))
         if found is None:
             return None
-        if self.is_wide:
-            loss, empty = _wide_run(self, z, *found, gradient)
-        else:
-            out = None if gradient is None else gradient.numpy()
-            run = _pairs_run if self.problem.binary else _rows_run
-            loss, empty = run(self, z.numpy(), *found, out)
-        return torch.tensor(loss), empty
+        result = self._loss(z, *found, gradient)
+        return None if result is None else (torch.tensor(result[0]), result[1])
+
+    def _loss(
+        self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
+    ) -> tuple[float, bool] | None:
+        narrow = self.size <= NARROW
+        if narrow and z.numel() > SMALL:
+            return _narrow_run(self, z, labels, weights, gradient)
+        if not math.isfinite(z.sum()):
+            return None
+        if not narrow and self.is_steep:
+            return _wide_run(self, z, labels, weights, gradient)
+        out = None if gradient is None else gradient.numpy()
+        run = _pairs_run if self.problem.binary else _rows_run
+        return run(self, z.numpy(), labels, weights, out)
 
 
 def plan_of(
@@ -137,6 +149,69 @@ def _rows_run(
     return loss, empty
 
 
+def _narrow_run(
+    plan: Plan,
+    logits: Tensor,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    gradient: Tensor | None,
+) -> tuple[float, bool] | None:
+    """Many rows of few classes and the dynamic threshold, chunk by chunk; None where a logit is not finite."""
+    size, bends = plan.size, bends_of(plan.problem.temperature)
+    parts = narrow_chunks(*logits.shape)
+    buffers = torch.empty(2, parts[0].stop * size)
+    sums, kept, ties = np.zeros((3, size)), [], []
+    for part in parts:
+        mass = None if weights is None else weights[part]
+        bent, work = buffers[:, : size * (part.stop - part.start)].view(2, size, -1)
+        powers = work if gradient is None else gradient[part].view(work.shape)
+        found = narrow_rows(logits[part], labels[part], mass, bends, powers, bent)
+        if found is None:
+            return None
+        sums[:2] += found[0]
+        kept.append(found[1])
+        ties.append(found[2] + part.start)
+    sums[2] = np.bincount(labels, weights, size)
+    tied = _Tied(logits.numpy(), labels, weights, bends, np.concatenate(ties))
+    sums[:2] += tied.sums()
+    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
+    if gradient is None:
+        return loss, empty
+    # Memberships of a row sum to one: a constant in all slopes has no effect, and without it less cancels.
+    slopes[1] -= slopes[1].mean()
+    by, detached = slopes.astype(np.float32), plan.problem.detached
+    for part, rows in zip(parts, kept, strict=True):
+        bent, work = buffers[:, : size * (part.stop - part.start)].view(2, size, -1)
+        gradient_of_narrow(labels[part], bends, by, detached, rows, gradient[part], bent, work)
+    tied.fill(gradient.numpy(), by, detached)
+    return loss, empty
+
+
+class _Tied(NamedTuple):
+    """Rows with ties among others, worked on a few at a time."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray | None
+    bends: Bends
+    places: np.ndarray
+
+    def _parts(self) -> Iterator[tuple[np.ndarray, Any]]:
+        for begin in range(0, len(self.places), TIED):
+            at = self.places[begin : begin + TIED]
+            mass = None if self.weights is None else self.weights[at]
+            yield at, (self.logits[at], self.labels[at], mass, self.bends)
+
+    def sums(self) -> Any:
+        """Right and predicted ``(2, C)``."""
+        return sum(tied_sums(*given)[:2] for _, given in self._parts())
+
+    def fill(self, gradient: np.ndarray, slopes: np.ndarray, detached: bool) -> None:
+        """Their gradient, in its place."""
+        for at, given in self._parts():
+            gradient[at] = tied_gradient(*given, slopes, detached)
+
+
 def _wide_run(
     plan: Plan,
     logits: Tensor,
@@ -164,7 +239,8 @@ def _wide_run(
     for part, mass, (_, rows) in zip(parts, masses, found, strict=True):
         given, out, detached = labels[part], gradient[part], plan.problem.detached
         if rows is None:
-            tied_gradient(logits[part], given, mass, bends, by, detached, out)
+            z = logits[part].numpy()
+            out.numpy()[:] = tied_gradient(z, given, mass, bends, by, detached)
             continue
         beyond = bent[: len(given)]
         if len(parts) > 1:

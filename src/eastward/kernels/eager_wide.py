@@ -20,15 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eastward.kernels.eager_rows import (
-    BUFFERS,
-    COLD,
-    Bends,
-    gradient_of_rows,
-    powers_of,
-    rows_of,
-    sums_of_rows,
-)
+from eastward.kernels.eager_rows import COLD, Bends
+from eastward.kernels.eager_ties import tied_sums
 
 __all__ = [
     "WideRows",
@@ -36,7 +29,6 @@ __all__ = [
     "fill_bent",
     "gradient_of_wide",
     "is_bent_upwards",
-    "tied_gradient",
     "wide_rows",
 ]
 
@@ -102,7 +94,7 @@ def wide_rows(
     flat = powers.numpy().reshape(-1)
     places, second = _fill_powers(logits, labels, powers)
     if _any_ties(powers, places.second, second):
-        return _tied_sums(logits, labels, weights, bends), None
+        return tied_sums(logits.numpy(), labels, weights, bends), None
     largest = _largest(second, powers.sum(1).numpy(), bends)
     fill_bent(powers, second, bends, bent)
     gentle, more = bends.first, bends.middle - bends.first
@@ -172,31 +164,6 @@ def _any_ties(powers: Tensor, second_at: np.ndarray, second: np.ndarray) -> bool
     flat[second_at] = second
     same = third >= second
     return bool(same.any() and (second[same] > 0).any())
-
-
-def _tied_sums(
-    logits: Tensor, labels: np.ndarray, weights: np.ndarray | None, bends: Bends
-) -> np.ndarray:
-    z = logits.numpy()
-    buffers = np.empty((BUFFERS, *z.shape), np.float32)
-    rows = rows_of(powers_of(z, 1, buffers[4]), labels, 1, bends, buffers)
-    return sums_of_rows(rows, labels, weights, 1, z.shape[1])
-
-
-def tied_gradient(
-    logits: Tensor,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    bends: Bends,
-    slopes: np.ndarray,
-    detached: bool,
-    gradient: Tensor,
-) -> None:
-    """The gradient where some classes tie, and nothing was kept."""
-    buffers = np.empty((BUFFERS, *logits.shape), np.float32)
-    rows = rows_of(powers_of(logits.numpy(), 1, buffers[4]), labels, 1, bends, buffers)
-    found = gradient_of_rows(rows, labels, weights, 1, bends, slopes, detached, buffers)
-    np.copyto(gradient.numpy(), found)
 
 
 def gradient_of_wide(
