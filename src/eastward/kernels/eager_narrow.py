@@ -10,8 +10,8 @@ The formulas are those of :mod:`eastward.kernels.eager`, in units in which most 
 
 Given the derivatives a of the loss by the columns and r by the diagonal, the gradient is
 :math:`e_k\,(W_k \lambda'(x_k) - \rho W_1)`, where :math:`W_k = \frac{w}{\sum b}\,(a_k + r_y [k = y] - \text{mean})`
-and ρ is one number of each row. What the largest two classes get besides follows from the gradient's sum, which is zero. It is
-computed with the opposite sign, which the copy back to rows turns round.
+and ρ is one number of each row. What the largest two classes get besides follows from the gradient's sum, which is
+zero. It is computed with the opposite sign, which the copy back to rows turns round.
 
 Samples lie along the last dimension. The powers e wait in the memory of the chunk's gradient, as ``(C, n)``, until the
 second pass writes the gradient over them; besides, a dozen numbers of each row are kept. Rows in which classes tie have
