@@ -114,7 +114,7 @@ def test_many_chunks_and_blocks_add_up(fast, size):
 def test_many_classes_without_a_compiler_may_tie_in_one_chunk_of_several(
     monkeypatch, detached, temperature
 ):
-    monkeypatch.setattr("eastward.kernels.eager_wide.CHUNK", 60 * 30)
+    monkeypatch.setattr("eastward.kernels.eager_large.CHUNK", 60 * 30)
     logits, targets = batch({}, 60, rows=100)
     logits[40, :3] = logits[40].max() + 1  # in the second chunk
     weights = torch.rand(100, generator=torch.Generator().manual_seed(1))

@@ -6,37 +6,29 @@ See :mod:`eastward.kernels.compiled_plan` for the same with numba.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eastward.kernels.closed_form import MARGINS, ONE_PAIR
-from eastward.kernels.eager_narrow import gradient_of_narrow, narrow_chunks, narrow_rows
+from eastward.kernels.closed_form import ONE_PAIR, loss_and_slope_of_sums
+from eastward.kernels.eager_large import Metric, is_bent_upwards, large_run
 from eastward.kernels.eager_pair import gradient_of_pairs, pairs_of, sums_of_pairs
 from eastward.kernels.eager_rows import (
     BUFFERS,
     NARROW,
-    Bends,
     bends_of,
     gradient_of_rows,
     powers_of,
     rows_of,
     sums_of_rows,
 )
-from eastward.kernels.eager_ties import tied_gradient, tied_sums
-from eastward.kernels.eager_wide import (
-    chunks_of,
-    fill_bent,
-    gradient_of_wide,
-    is_bent_upwards,
-    wide_rows,
-)
 from eastward.kernels.problems import Problem
 from eastward.kernels.ratios import (
+    Forms,
     Quotients,
+    forms_of,
     loss_and_slope_of_pair,
     loss_and_slope_of_table,
     quotients_of,
@@ -47,8 +39,6 @@ __all__ = ["Plan", "plan_of"]
 
 # Elements of a batch that is small.
 SMALL = 32_768
-# Rows with ties that are worked on at once.
-TIED = 16_384
 
 
 class Plan(NamedTuple):
@@ -57,6 +47,7 @@ class Plan(NamedTuple):
     problem: Problem
     rule: Rule
     quotients: Quotients
+    forms: Forms | None
     size: int
     ignored: int | None
 
@@ -86,13 +77,11 @@ class Plan(NamedTuple):
     def _loss(
         self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
     ) -> tuple[float, bool] | None:
-        narrow = self.size <= NARROW
-        if narrow and z.numel() > SMALL:
-            return _narrow_run(self, z, labels, weights, gradient)
+        if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
+            bends, metric = bends_of(self.problem.temperature), Metric(self.rule, self.forms)
+            return large_run(z, labels, weights, bends, self.problem.detached, metric, gradient)
         if not math.isfinite(z.sum()):
             return None
-        if not narrow and self.is_steep:
-            return _wide_run(self, z, labels, weights, gradient)
         out = None if gradient is None else gradient.numpy()
         run = _pairs_run if self.problem.binary else _rows_run
         return run(self, z.numpy(), labels, weights, out)
@@ -106,7 +95,7 @@ def plan_of(
         return None
     if problem.kind == "pair" and problem.thresholds != (0.5,):
         return None
-    return Plan(problem, rule, quotients_of(rule), size, ignore_index)
+    return Plan(problem, rule, quotients_of(rule), forms_of(rule), size, ignore_index)
 
 
 def _usable(
@@ -141,111 +130,11 @@ def _rows_run(
     powers = powers_of(logits, axis, buffers[4])
     rows = rows_of(powers, labels, axis, bends, buffers)
     sums = sums_of_rows(rows, labels, weights, axis, plan.size)
-    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
+    loss, slopes, empty = loss_and_slope_of_table(sums, plan.rule, plan.forms)
     if out is not None:
         by, detached = slopes.astype(np.float32), plan.problem.detached
         found = gradient_of_rows(rows, labels, weights, axis, bends, by, detached, buffers)
         np.copyto(out, found.T if axis == 0 else found)
-    return loss, empty
-
-
-def _narrow_run(
-    plan: Plan,
-    logits: Tensor,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    gradient: Tensor | None,
-) -> tuple[float, bool] | None:
-    """Many rows of few classes and the dynamic threshold, chunk by chunk; None where a logit is not finite."""
-    size, bends = plan.size, bends_of(plan.problem.temperature)
-    parts = narrow_chunks(*logits.shape)
-    buffers = torch.empty(2, parts[0].stop * size)
-    sums, kept, ties = np.zeros((3, size)), [], []
-    for part in parts:
-        mass = None if weights is None else weights[part]
-        bent, work = buffers[:, : size * (part.stop - part.start)].view(2, size, -1)
-        powers = work if gradient is None else gradient[part].view(work.shape)
-        found = narrow_rows(logits[part], labels[part], mass, bends, powers, bent)
-        if found is None:
-            return None
-        sums[:2] += found[0]
-        kept.append(found[1])
-        ties.append(found[2] + part.start)
-    sums[2] = np.bincount(labels, weights, size)
-    tied = _Tied(logits.numpy(), labels, weights, bends, np.concatenate(ties))
-    sums[:2] += tied.sums()
-    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
-    if gradient is None:
-        return loss, empty
-    # Memberships of a row sum to one: a constant in all slopes has no effect, and without it less cancels.
-    slopes[1] -= slopes[1].mean()
-    by, detached = slopes.astype(np.float32), plan.problem.detached
-    for part, rows in zip(parts, kept, strict=True):
-        bent, work = buffers[:, : size * (part.stop - part.start)].view(2, size, -1)
-        gradient_of_narrow(labels[part], bends, by, detached, rows, gradient[part], bent, work)
-    tied.fill(gradient.numpy(), by, detached)
-    return loss, empty
-
-
-class _Tied(NamedTuple):
-    """Rows with ties among others, worked on a few at a time."""
-
-    logits: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray | None
-    bends: Bends
-    places: np.ndarray
-
-    def _parts(self) -> Iterator[tuple[np.ndarray, Any]]:
-        for begin in range(0, len(self.places), TIED):
-            at = self.places[begin : begin + TIED]
-            mass = None if self.weights is None else self.weights[at]
-            yield at, (self.logits[at], self.labels[at], mass, self.bends)
-
-    def sums(self) -> Any:
-        """Right and predicted ``(2, C)``."""
-        return sum(tied_sums(*given)[:2] for _, given in self._parts())
-
-    def fill(self, gradient: np.ndarray, slopes: np.ndarray, detached: bool) -> None:
-        """Their gradient, in its place."""
-        for at, given in self._parts():
-            gradient[at] = tied_gradient(*given, slopes, detached)
-
-
-def _wide_run(
-    plan: Plan,
-    logits: Tensor,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    gradient: Tensor | None,
-) -> tuple[float, bool]:
-    """Many classes and the dynamic threshold, chunk by chunk; powers wait where the gradient will be."""
-    bends = bends_of(plan.problem.temperature)
-    parts = chunks_of(*logits.shape)
-    bent, work = torch.empty(2, parts[0].stop, plan.size)
-    masses = [None if weights is None else weights[part] for part in parts]
-    found = []
-    for part, mass in zip(parts, masses, strict=True):
-        length = part.stop - part.start
-        powers = work[:length] if gradient is None else gradient[part]
-        found.append(wide_rows(logits[part], labels[part], mass, bends, powers, bent[:length]))
-    sums = np.add.reduce([table for table, _ in found])
-    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
-    if gradient is None:
-        return loss, empty
-    # Memberships of a row sum to one: a constant in all slopes has no effect, and without it less cancels.
-    slopes[1] -= slopes[1].mean()
-    by = slopes.astype(np.float32)
-    for part, mass, (_, rows) in zip(parts, masses, found, strict=True):
-        given, out, detached = labels[part], gradient[part], plan.problem.detached
-        if rows is None:
-            z = logits[part].numpy()
-            out.numpy()[:] = tied_gradient(z, given, mass, bends, by, detached)
-            continue
-        beyond = bent[: len(given)]
-        if len(parts) > 1:
-            fill_bent(out, rows.second, bends, beyond)
-        gradient_of_wide(given, bends, by, detached, rows, out, beyond, work[: len(given)])
     return loss, empty
 
 
@@ -261,9 +150,9 @@ def _pairs_run(
     sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:
-        table = np.array([sums]).T
-        loss, array, empty = loss_and_slope_of_table(table, ONE_PAIR, plan.rule)
-        slopes = (float(array[0, 0]), float(array[1, 0]))
+        losses, found = loss_and_slope_of_sums(np.array([sums])[..., None], ONE_PAIR, plan.rule)
+        loss, empty = float(losses[0]), sums[2] + sums[3] <= 0
+        slopes = (float(found[0, 0, 0]), float(found[0, 1, 0]))
     else:
         loss, slopes = known
     if out is not None:

@@ -1,10 +1,12 @@
 """Rows in which classes tie, on a CPU without a compiler: what falls to a place is shared by those who hold it.
 
-A longer way than those of :mod:`eastward.kernels.eager_narrow` and :mod:`eastward.kernels.eager_wide`, which ask for it
-where they meet ties.
+A longer way than that of :mod:`eastward.kernels.eager_passes`, for the few rows that need it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,33 +21,51 @@ from eastward.kernels.eager_rows import (
     sums_of_rows,
 )
 
-__all__ = ["tied_gradient", "tied_sums"]
+__all__ = ["Tied"]
+
+# Elements that are worked on at once.
+CHUNK = 262_144
 
 
-def tied_sums(
-    logits: np.ndarray, labels: np.ndarray, weights: np.ndarray | None, bends: Bends
-) -> np.ndarray:
-    """Right, predicted, true ``(3, C)`` of rows ``(n, C)``."""
-    rows, axis, _ = _rows(logits, labels, bends)
-    return sums_of_rows(rows, labels, weights, axis, logits.shape[1])
+class Tied(NamedTuple):
+    """Some rows of a batch."""
 
+    logits: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray | None
+    bends: Bends
+    places: np.ndarray
 
-def tied_gradient(
-    logits: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    bends: Bends,
-    slopes: np.ndarray,
-    detached: bool,
-) -> np.ndarray:
-    """Their gradient ``(n, C)``, given slopes ``(2, C)`` by right and predicted."""
-    rows, axis, buffers = _rows(logits, labels, bends)
-    found = gradient_of_rows(rows, labels, weights, axis, bends, slopes, detached, buffers)
-    return found.T if axis == 0 else found
+    def sums(self) -> np.ndarray | float:
+        """Right and predicted ``(2, C)`` of these rows; zero if there are none."""
+        total: np.ndarray | float = 0.0
+        for at in self._parts():
+            rows, axis, _ = self._rows(at)
+            size = self.logits.shape[1]
+            table = sums_of_rows(rows, self.labels[at], self._mass(at), axis, size)
+            total = total + table[:2]
+        return total
 
+    def fill(self, gradient: np.ndarray, slopes: np.ndarray, detached: bool) -> None:
+        """Write their gradient, given slopes ``(2, C)`` by right and predicted."""
+        for at in self._parts():
+            rows, axis, buffers = self._rows(at)
+            given = (rows, self.labels[at], self._mass(at), axis, self.bends, slopes, detached)
+            found = gradient_of_rows(*given, buffers)
+            gradient[at] = found.T if axis == 0 else found
 
-def _rows(logits: np.ndarray, labels: np.ndarray, bends: Bends) -> tuple[Rows, int, np.ndarray]:
-    axis = 0 if logits.shape[1] <= NARROW else 1
-    shape = logits.shape[::-1] if axis == 0 else logits.shape
-    buffers = np.empty((BUFFERS, *shape), np.float32)
-    return rows_of(powers_of(logits, axis, buffers[4]), labels, axis, bends, buffers), axis, buffers
+    def _parts(self) -> Iterator[np.ndarray]:
+        step = max(1, CHUNK // self.logits.shape[1])
+        for begin in range(0, len(self.places), step):
+            yield self.places[begin : begin + step]
+
+    def _mass(self, at: np.ndarray) -> np.ndarray | None:
+        return None if self.weights is None else self.weights[at]
+
+    def _rows(self, at: np.ndarray) -> tuple[Rows, int, np.ndarray]:
+        logits = self.logits[at]
+        axis = 0 if logits.shape[1] <= NARROW else 1
+        shape = logits.shape[::-1] if axis == 0 else logits.shape
+        buffers = np.empty((BUFFERS, *shape), np.float32)
+        powers = powers_of(logits, axis, buffers[4])
+        return rows_of(powers, self.labels[at], axis, self.bends, buffers), axis, buffers

@@ -1,4 +1,4 @@
-"""Many rows of few classes without a compiler: several chunks, ties, and everything that may be asked of them."""
+"""Large batches without a compiler: several chunks, ties, and everything that may be asked of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 from kernel_cases import batch, kernel, value_and_gradient
 
 import eastward as ew
-from eastward.kernels import eager_narrow, eager_plan
+from eastward.kernels import eager_large, eager_plan, eager_ties
 
 ROWS = 130
 
 
-@pytest.fixture(params=[3, 7, 21, 48])
+@pytest.fixture(params=[3, 21, 48, 60])
 def size(request):
     return request.param
 
@@ -21,14 +21,15 @@ def size(request):
 def chunks(monkeypatch, size):
     """Chunks of about forty rows, the last one shorter; the lengths of those that were worked on."""
     monkeypatch.setattr(eager_plan, "SMALL", 0)
-    monkeypatch.setattr(eager_narrow, "CHUNK", 40 * size)
-    seen, given = [], eager_plan.narrow_rows
+    monkeypatch.setattr(eager_large, "CHUNK", 40 * size)
+    seen, name = [], "fill_narrow" if size <= 48 else "fill_wide"
+    given = getattr(eager_large, name)
 
     def noted(logits, *rest):
         seen.append(len(logits))
         return given(logits, *rest)
 
-    monkeypatch.setattr(eager_plan, "narrow_rows", noted)
+    monkeypatch.setattr(eager_large, name, noted)
     return seen
 
 
@@ -70,7 +71,7 @@ def test_chunks_add_up_to_the_definition(chunks, size, metric, detached, weighte
 def test_classes_that_tie_share_the_gradient(
     monkeypatch, chunks, size, detached, weighted, temperature
 ):
-    monkeypatch.setattr(eager_plan, "TIED", 3)
+    monkeypatch.setattr(eager_ties, "CHUNK", 3 * size)
     logits, targets = batch({}, size, rows=ROWS)
     logits[1] = 0
     logits[50, :2] = logits[50].max() + 1  # first place, in the second chunk
