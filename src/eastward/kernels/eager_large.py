@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -49,16 +49,23 @@ class _Buffers:
 
     def __init__(self, length: int, size: int, gradient: Tensor | None) -> None:
         self.axis = 0 if size <= NARROW else 1
-        self.size, self.gradient = size, gradient
-        self.memory = torch.empty(2, length * size)
+        self.length, self.size, self.gradient = length, size, gradient
+        shape = (size, length) if self.axis == 0 else (length, size)
+        self.bent, self.work = torch.empty(shape), torch.empty(shape)
 
     def of(self, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Powers, and two to write on; without a gradient the powers are one of these."""
-        length = part.stop - part.start
-        shape = (2, self.size, length) if self.axis == 0 else (2, length, self.size)
-        bent, work = self.memory[:, : length * self.size].view(shape)
-        powers = work if self.gradient is None else self.gradient[part].view(shape[1:])
-        return powers, bent, work
+        bent, work, length = self.bent, self.work, part.stop - part.start
+        if length < self.length:
+            shape = (self.size, length) if self.axis == 0 else (length, self.size)
+            bent, work = (a.view(-1)[: length * self.size].view(shape) for a in (bent, work))
+        powers = work if self.gradient is None else _cut(self.gradient, part)
+        return powers.view(work.shape) if self.axis == 0 else powers, bent, work
+
+
+def _cut(array: Any, part: slice) -> Any:
+    """Rows of a chunk; slicing costs as much as arithmetic on a small array."""
+    return array if part.stop - part.start == len(array) else array[part]
 
 
 def large_run(
@@ -78,10 +85,7 @@ def large_run(
     if found is None:
         return None
     sums, known = found
-    ties = [part.start + rows.powers.tied for part, rows in zip(parts, known, strict=True)]
-    tied = Tied(
-        logits.numpy(), labels, weights, bends, ties[0] if len(ties) == 1 else np.concatenate(ties)
-    )
+    tied = Tied(logits.numpy(), labels, weights, bends, _all_tied(parts, known))
     sums[:2] += tied.sums()
     loss, slopes, empty = loss_and_slope_of_table(sums, *metric)
     if gradient is None:
@@ -92,19 +96,25 @@ def large_run(
     for part, rows in zip(parts, known, strict=True):
         _, bent, work = buffers.of(part)
         gradient_of_chunk(
-            labels[part],
+            _cut(labels, part),
             bends,
             by,
             detached,
             rows,
             buffers.axis,
-            gradient[part],
+            _cut(gradient, part),
             bent,
             work,
             filled=len(parts) == 1,
         )
     tied.fill(gradient.numpy(), by, detached)
     return loss, empty
+
+
+def _all_tied(parts: list[slice], known: list[Known]) -> np.ndarray:
+    """Indices, in the whole batch, of the rows in which classes tie."""
+    each = [part.start + rows.powers.tied for part, rows in zip(parts, known, strict=True)]
+    return np.concatenate(each)
 
 
 def _sums(
@@ -120,11 +130,12 @@ def _sums(
     fill = fill_narrow if buffers.axis == 0 else fill_wide
     for part in parts:
         powers, bent, _ = buffers.of(part)
-        found = fill(logits[part], labels[part], powers, bent)
+        own = _cut(labels, part)
+        found = fill(_cut(logits, part), own, powers, bent)
         if found is None:
             return None
         mass = None if weights is None else weights[part]
-        table, rows = sums_of_chunk(found, labels[part], mass, bends, buffers.axis, powers, bent)
+        table, rows = sums_of_chunk(found, own, mass, bends, buffers.axis, powers, bent)
         sums[:2] += table
         known.append(rows)
     sums[2] = np.bincount(labels, weights, buffers.size)

@@ -113,7 +113,8 @@ def _usable(
 
 
 def _within(labels: np.ndarray, size: int) -> bool:
-    return bool(np.minimum.reduce(labels) >= 0 and np.maximum.reduce(labels) < size)
+    # Seen as unsigned, a negative label is larger than any other.
+    return bool(np.maximum.reduce(labels.view(np.uint64)) < size)
 
 
 def _rows_run(

@@ -40,9 +40,9 @@ def fill_wide(logits: Tensor, labels: np.ndarray, powers: Tensor, _: Tensor) -> 
 def _tied(power: np.ndarray, third: np.ndarray) -> np.ndarray:
     """Rows in which the second largest class ties with the first or the third."""
     same = third >= power
-    same |= power >= 1
-    if not same.any():
+    if not np.count_nonzero(same) and power.max() < 1:
         return _NOBODY
+    same |= power >= 1
     # Second classes without any power have no gradient to share.
     same &= power > 0
     return np.flatnonzero(same)

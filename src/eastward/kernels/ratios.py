@@ -87,7 +87,7 @@ def _averaged(
 ) -> tuple[float, np.ndarray] | None:
     """Value and slopes; None where a class is missing that the metric needs, or has no quotient."""
     right, predicted, true = sums
-    present = np.count_nonzero(true)
+    present = int(np.count_nonzero(true))
     if rule.virtual != NO_VIRTUAL and present < 2:
         return None
     # Sums that should be equal differ by rounding; a count below zero would leave the metric's range.
