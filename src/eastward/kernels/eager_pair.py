@@ -40,7 +40,8 @@ def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pair
         outer = inner
     held = np.minimum(t, 2 * half)
     np.maximum(held, -2 * half, out=held)
-    slope = np.where(held == t, np.float32(0.25 * inner), np.float32(0.25 * outer))
+    slope = (held == t) * np.float32(0.25 * (inner - outer))
+    slope += 0.25 * outer
     held *= 0.5 * (inner - outer)
     held += t * (0.5 * outer)
     t *= t
@@ -62,12 +63,15 @@ def sums_of_pairs(pairs: Pairs, weights: np.ndarray | None) -> tuple[float, floa
 
 
 def gradient_of_pairs(
-    pairs: Pairs, weights: np.ndarray | None, by_positive: float, by_negative: float
-) -> np.ndarray:
+    pairs: Pairs,
+    weights: np.ndarray | None,
+    by_positive: float,
+    by_negative: float,
+    out: np.ndarray,
+) -> None:
     """The derivative by x, given those by the memberships of the positives and of the negatives."""
     pull = pairs.positive * (by_positive - by_negative)
     pull += by_negative
-    pull *= pairs.slope
     if weights is not None:
         pull *= weights
-    return pull
+    np.multiply(pull, pairs.slope, out=out)

@@ -17,6 +17,7 @@ from eastward.kernels.eager_large import Metric, is_bent_upwards, large_run
 from eastward.kernels.eager_pair import gradient_of_pairs, pairs_of, sums_of_pairs
 from eastward.kernels.eager_rows import (
     BUFFERS,
+    COLD,
     NARROW,
     bends_of,
     gradient_of_rows,
@@ -24,6 +25,7 @@ from eastward.kernels.eager_rows import (
     rows_of,
     sums_of_rows,
 )
+from eastward.kernels.eager_small import gradient_of_small, small_rows
 from eastward.kernels.problems import Problem
 from eastward.kernels.ratios import (
     Forms,
@@ -72,7 +74,11 @@ class Plan(NamedTuple):
         if found is None:
             return None
         result = self._loss(z, *found, gradient)
-        return None if result is None else (torch.tensor(result[0]), result[1])
+        return (
+            None
+            if result is None
+            else (torch.scalar_tensor(result[0], dtype=torch.float32), result[1])
+        )
 
     def _loss(
         self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
@@ -80,11 +86,13 @@ class Plan(NamedTuple):
         if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
             bends, metric = bends_of(self.problem.temperature), Metric(self.rule, self.forms)
             return large_run(z, labels, weights, bends, self.problem.detached, metric, gradient)
-        if not math.isfinite(z.sum()):
+        own = z.numpy()
+        # A sum is finite only if every logit is.
+        if not math.isfinite(np.add.reduce(own, None)):
             return None
         out = None if gradient is None else gradient.numpy()
         run = _pairs_run if self.problem.binary else _rows_run
-        return run(self, z.numpy(), labels, weights, out)
+        return run(self, own, labels, weights, out)
 
 
 def plan_of(
@@ -125,15 +133,23 @@ def _rows_run(
     out: np.ndarray | None,
 ) -> tuple[float, bool]:
     """Three or more classes and the dynamic threshold."""
+    bends, detached = bends_of(plan.problem.temperature), plan.problem.detached
+    if plan.is_steep and bends.temperature >= COLD:
+        known = small_rows(logits, labels, weights, bends)
+        if known is not None:
+            loss, slopes, empty = loss_and_slope_of_table(known[0], plan.rule, plan.forms)
+            if out is not None:
+                by = slopes.astype(np.float32)
+                np.copyto(out, gradient_of_small(known[1], labels, bends, by, detached).T)
+            return loss, empty
     axis = 0 if plan.size <= NARROW else 1
     buffers = np.empty((BUFFERS, *(logits.shape[::-1] if axis == 0 else logits.shape)), np.float32)
-    bends = bends_of(plan.problem.temperature)
     powers = powers_of(logits, axis, buffers[4])
     rows = rows_of(powers, labels, axis, bends, buffers)
     sums = sums_of_rows(rows, labels, weights, axis, plan.size)
     loss, slopes, empty = loss_and_slope_of_table(sums, plan.rule, plan.forms)
     if out is not None:
-        by, detached = slopes.astype(np.float32), plan.problem.detached
+        by = slopes.astype(np.float32)
         found = gradient_of_rows(rows, labels, weights, axis, bends, by, detached, buffers)
         np.copyto(out, found.T if axis == 0 else found)
     return loss, empty
@@ -157,8 +173,8 @@ def _pairs_run(
     else:
         loss, slopes = known
     if out is not None:
-        found = gradient_of_pairs(pairs, weights, *slopes)
-        out[:, -1] = found
+        found = out[:, -1]
+        gradient_of_pairs(pairs, weights, *slopes, found)
         if plan.size == 2:
             np.negative(found, out=out[:, 0])
     return loss, empty
