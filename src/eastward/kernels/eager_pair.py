@@ -56,8 +56,9 @@ def sums_of_pairs(pairs: Pairs, weights: np.ndarray | None) -> tuple[float, floa
         positives, mass = float(np.add.reduce(on)), float(len(on))
     else:
         above = above * weights
-        positives, mass = float(np.dot(on, weights)), float(np.add.reduce(weights))
-    found, both = float(np.dot(on, above)), float(np.add.reduce(above))
+        positives, mass = float(np.add.reduce(on * weights)), float(np.add.reduce(weights))
+    # Not by a scalar product: its code would have to come into the cache for this alone.
+    found, both = float(np.add.reduce(on * above)), float(np.add.reduce(above))
     negatives = mass - positives
     return found + 0.5 * positives, both - found + 0.5 * negatives, positives, negatives
 

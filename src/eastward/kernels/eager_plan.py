@@ -19,13 +19,14 @@ from eastward.kernels.eager_rows import (
     BUFFERS,
     COLD,
     NARROW,
+    Bends,
     bends_of,
     gradient_of_rows,
     powers_of,
     rows_of,
     sums_of_rows,
 )
-from eastward.kernels.eager_small import gradient_of_small, small_rows
+from eastward.kernels.eager_small import SmallStep, gradient_of_small, small_rows, small_step
 from eastward.kernels.problems import Problem
 from eastward.kernels.ratios import (
     Forms,
@@ -50,6 +51,8 @@ class Plan(NamedTuple):
     rule: Rule
     quotients: Quotients
     forms: Forms | None
+    bends: Bends
+    step: SmallStep
     size: int
     ignored: int | None
 
@@ -84,11 +87,11 @@ class Plan(NamedTuple):
         self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
     ) -> tuple[float, bool] | None:
         if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
-            bends, metric = bends_of(self.problem.temperature), Metric(self.rule, self.forms)
-            return large_run(z, labels, weights, bends, self.problem.detached, metric, gradient)
+            metric, detached = Metric(self.rule, self.forms), self.problem.detached
+            return large_run(z, labels, weights, self.bends, detached, metric, gradient)
         own = z.numpy()
-        # A sum is finite only if every logit is.
-        if not math.isfinite(np.add.reduce(own, None)):
+        # A sum is finite only if every logit is; it is taken by functions that are needed anyway.
+        if not math.isfinite(np.add.reduce(np.add.reduce(own))):
             return None
         out = None if gradient is None else gradient.numpy()
         run = _pairs_run if self.problem.binary else _rows_run
@@ -103,7 +106,9 @@ def plan_of(
         return None
     if problem.kind == "pair" and problem.thresholds != (0.5,):
         return None
-    return Plan(problem, rule, quotients_of(rule), forms_of(rule), size, ignore_index)
+    bends = bends_of(problem.temperature)
+    known = (quotients_of(rule), forms_of(rule), bends, small_step(bends))
+    return Plan(problem, rule, *known, size, ignore_index)
 
 
 def _usable(
@@ -121,8 +126,8 @@ def _usable(
 
 
 def _within(labels: np.ndarray, size: int) -> bool:
-    # Seen as unsigned, a negative label is larger than any other.
-    return bool(np.maximum.reduce(labels.view(np.uint64)) < size)
+    # Plain numbers: comparing those of NumPy takes longer than finding them.
+    return int(np.maximum.reduce(labels)) < size and int(np.minimum.reduce(labels)) >= 0
 
 
 def _rows_run(
@@ -133,14 +138,14 @@ def _rows_run(
     out: np.ndarray | None,
 ) -> tuple[float, bool]:
     """Three or more classes and the dynamic threshold."""
-    bends, detached = bends_of(plan.problem.temperature), plan.problem.detached
+    bends, detached = plan.bends, plan.problem.detached
     if plan.is_steep and bends.temperature >= COLD:
-        known = small_rows(logits, labels, weights, bends)
+        known = small_rows(logits, labels, weights, plan.step)
         if known is not None:
             loss, slopes, empty = loss_and_slope_of_table(known[0], plan.rule, plan.forms)
             if out is not None:
                 by = slopes.astype(np.float32)
-                np.copyto(out, gradient_of_small(known[1], labels, bends, by, detached).T)
+                np.copyto(out, gradient_of_small(known[1], plan.step, by, detached).T)
             return loss, empty
     axis = 0 if plan.size <= NARROW else 1
     buffers = np.empty((BUFFERS, *(logits.shape[::-1] if axis == 0 else logits.shape)), np.float32)

@@ -102,7 +102,7 @@ def _averaged(
         if forms.mass is not None:
             upper = upper + mass * forms.mass[number, 0]
             lower = lower + mass * forms.mass[number, 1]
-        if not np.minimum.reduce(lower) > _TINY * mass:
+        if not float(np.minimum.reduce(lower)) > _TINY * mass:
             return None
         ratio = upper / lower
         value += float(np.add.reduce(ratio * weights))
