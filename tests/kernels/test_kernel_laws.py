@@ -221,6 +221,25 @@ def test_nan_logits_without_checks_give_nan_and_not_a_number_that_looks_right(fa
         assert torch.isnan(ew.metric_loss(logits, targets, check_inputs=False))
 
 
+@pytest.mark.parametrize("size", [2, 5, 60])
+@pytest.mark.parametrize(
+    "wrong", [("inf", "inf"), ("inf", "-inf"), ("-inf", "-inf"), ("nan", "0"), ("3e38", "inf")]
+)
+def test_logits_that_are_not_finite_are_refused_without_another_word(fast, size, wrong):
+    logits, targets = batch({}, size)
+    logits[3, :2] = torch.tensor([float(value) for value in wrong])
+    with kernel(fast), pytest.raises(ValueError, match="logits of metric_loss"):
+        ew.metric_loss(logits, targets)
+
+
+@pytest.mark.parametrize("size", [2, 5, 60])
+def test_finite_logits_whose_sum_overflows_have_a_loss(fast, size):
+    logits, targets = batch({}, size)
+    logits[:, 0] = 3e38
+    exact = value_and_gradient("definition", {}, logits.double(), targets)
+    assert_alike(value_and_gradient(fast, {}, logits, targets), exact)
+
+
 @pytest.mark.parametrize("size", [2, 3])
 def test_labels_out_of_range_never_reach_memory(fast, size):
     logits, targets = torch.randn(6, size), torch.tensor([0, 1, 0, 1, 10**9, 0])

@@ -12,6 +12,7 @@ few digits: a gradient below 1e-6 of the largest is rough, and zero from about :
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +30,15 @@ class Pairs(NamedTuple):
     positive: np.ndarray
 
 
-def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs:
-    """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives."""
+def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs | None:
+    """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives; None if one is not finite."""
     half, outer, inner, _ = step_pieces(0.5, temperature)
-    t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+    # A difference, or a sum, is finite only if its terms are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+        total = np.add.reduce(t)
+    if not math.isfinite(total):
+        return None
     t *= 0.5
     np.tanh(t, out=t)
     if half >= 0.5:

@@ -89,13 +89,9 @@ class Plan(NamedTuple):
         if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
             metric, detached = Metric(self.rule, self.forms), self.problem.detached
             return large_run(z, labels, weights, self.bends, detached, metric, gradient)
-        own = z.numpy()
-        # A sum is finite only if every logit is; it is taken by functions that are needed anyway.
-        if not math.isfinite(np.add.reduce(np.add.reduce(own))):
-            return None
         out = None if gradient is None else gradient.numpy()
         run = _pairs_run if self.problem.binary else _rows_run
-        return run(self, own, labels, weights, out)
+        return run(self, z.numpy(), labels, weights, out)
 
 
 def plan_of(
@@ -126,8 +122,9 @@ def _usable(
 
 
 def _within(labels: np.ndarray, size: int) -> bool:
-    # Plain numbers: comparing those of NumPy takes longer than finding them.
-    return int(np.maximum.reduce(labels)) < size and int(np.minimum.reduce(labels)) >= 0
+    # All bits of all labels: negative if one of them is, and an upper bound, which two classes need nothing besides.
+    bits = int(np.bitwise_or.reduce(labels))
+    return 0 <= bits < size or (bits >= 0 and int(np.maximum.reduce(labels)) < size)
 
 
 def _rows_run(
@@ -136,8 +133,13 @@ def _rows_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool]:
-    """Three or more classes and the dynamic threshold."""
+) -> tuple[float, bool] | None:
+    """Three or more classes and the dynamic threshold; None where a logit is not finite."""
+    # A sum is finite only if every logit is; it is taken by functions that are needed anyway.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(np.add.reduce(logits))
+    if not math.isfinite(total):
+        return None
     bends, detached = plan.bends, plan.problem.detached
     if plan.is_steep and bends.temperature >= COLD:
         known = small_rows(logits, labels, weights, plan.step)
@@ -166,9 +168,11 @@ def _pairs_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool]:
-    """Two classes, as two logits or one."""
+) -> tuple[float, bool] | None:
+    """Two classes, as two logits or one; None where a logit is not finite."""
     pairs = pairs_of(logits, labels, plan.problem.temperature)
+    if pairs is None:
+        return None
     sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:
