@@ -85,8 +85,10 @@ def large_run(
     if found is None:
         return None
     sums, known = found
-    tied = Tied(logits.numpy(), labels, weights, bends, _all_tied(parts, known))
-    sums[:2] += tied.sums()
+    tied = _all_tied(parts, known)
+    others = None if tied is None else Tied(logits.numpy(), labels, weights, bends, tied)
+    if others is not None:
+        sums[:2] += others.sums()
     loss, slopes, empty = loss_and_slope_of_table(sums, *metric)
     if gradient is None:
         return loss, empty
@@ -107,14 +109,16 @@ def large_run(
             work,
             filled=len(parts) == 1,
         )
-    tied.fill(gradient.numpy(), by, detached)
+    if others is not None:
+        others.fill(gradient.numpy(), by, detached)
     return loss, empty
 
 
-def _all_tied(parts: list[slice], known: list[Known]) -> np.ndarray:
-    """Indices, in the whole batch, of the rows in which classes tie."""
-    each = [part.start + rows.powers.tied for part, rows in zip(parts, known, strict=True)]
-    return np.concatenate(each)
+def _all_tied(parts: list[slice], known: list[Known]) -> np.ndarray | None:
+    """Indices, in the whole batch, of the rows in which classes tie; None if there are none."""
+    each = zip(parts, known, strict=True)
+    found = [part.start + rows.powers.tied for part, rows in each if len(rows.powers.tied)]
+    return np.concatenate(found) if found else None
 
 
 def _sums(

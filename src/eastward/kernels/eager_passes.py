@@ -35,6 +35,8 @@ from eastward.kernels.eager_rows import COLD, Bends
 
 __all__ = ["Known", "Powers", "gradient_of_chunk", "sums_of_chunk"]
 
+_sloped = torch.ops.aten.leaky_relu_backward.grad_input
+
 
 class Powers(NamedTuple):
     """What is known of a chunk whose powers are filled in, one number for each row."""
@@ -101,7 +103,7 @@ def sums_of_chunk(
     # By PyTorch: NumPy's threads would fight with PyTorch's for the cores.
     by_class = bent if axis == 0 else bent.t()
     sums[1] = torch.mv(by_class, torch.from_numpy(share)).numpy()
-    sums[1] -= float(np.dot(least, share))
+    sums[1] -= np.add.reduce(least * share)
     return sums, Known(found, largest, threshold, others, of_label, inverse, share)
 
 
@@ -187,8 +189,7 @@ def gradient_of_chunk(
     flat[places.label] += by_label
     of_first = flat.take(places.first)
     # W where the distance is positive, A/M of it elsewhere.
-    sloped = torch.ops.aten.leaky_relu_backward.grad_input
-    sloped(work, bent, bends.first / bends.middle, False, grad_input=work)
+    _sloped(work, bent, bends.first / bends.middle, False, grad_input=work)
     send = _send_detached if detached else _send
     result = work if axis == 0 else powers
     send(known, axis, of_first, powers, work, result)

@@ -36,14 +36,13 @@ class Tied(NamedTuple):
     bends: Bends
     places: np.ndarray
 
-    def sums(self) -> np.ndarray | float:
-        """Right and predicted ``(2, C)`` of these rows; zero if there are none."""
-        total: np.ndarray | float = 0.0
+    def sums(self) -> np.ndarray:
+        """Right and predicted ``(2, C)`` of these rows."""
+        size = self.logits.shape[1]
+        total = np.zeros((2, size))
         for at in self._parts():
             rows, axis, _ = self._rows(at)
-            size = self.logits.shape[1]
-            table = sums_of_rows(rows, self.labels[at], self._mass(at), axis, size)
-            total = total + table[:2]
+            total += sums_of_rows(rows, self.labels[at], self._mass(at), axis, size)[:2]
         return total
 
     def fill(self, gradient: np.ndarray, slopes: np.ndarray, detached: bool) -> None:
