@@ -114,7 +114,7 @@ def test_many_chunks_and_blocks_add_up(fast, size):
 def test_many_classes_without_a_compiler_may_tie_in_one_chunk_of_several(
     monkeypatch, detached, temperature
 ):
-    monkeypatch.setattr("eastward.kernels.eager_wide.CHUNK", 60 * 30)
+    monkeypatch.setattr("eastward.kernels.eager_large.CHUNK", 60 * 30)
     logits, targets = batch({}, 60, rows=100)
     logits[40, :3] = logits[40].max() + 1  # in the second chunk
     weights = torch.rand(100, generator=torch.Generator().manual_seed(1))
@@ -219,6 +219,25 @@ def test_nan_logits_without_checks_give_nan_and_not_a_number_that_looks_right(fa
     logits[3, 2] = float("nan")
     with kernel(fast):
         assert torch.isnan(ew.metric_loss(logits, targets, check_inputs=False))
+
+
+@pytest.mark.parametrize("size", [2, 5, 60])
+@pytest.mark.parametrize(
+    "wrong", [("inf", "inf"), ("inf", "-inf"), ("-inf", "-inf"), ("nan", "0"), ("3e38", "inf")]
+)
+def test_logits_that_are_not_finite_are_refused_without_another_word(fast, size, wrong):
+    logits, targets = batch({}, size)
+    logits[3, :2] = torch.tensor([float(value) for value in wrong])
+    with kernel(fast), pytest.raises(ValueError, match="logits of metric_loss"):
+        ew.metric_loss(logits, targets)
+
+
+@pytest.mark.parametrize("size", [2, 5, 60])
+def test_finite_logits_whose_sum_overflows_have_a_loss(fast, size):
+    logits, targets = batch({}, size)
+    logits[:, 0] = 3e38
+    exact = value_and_gradient("definition", {}, logits.double(), targets)
+    assert_alike(value_and_gradient(fast, {}, logits, targets), exact)
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -12,6 +12,7 @@ few digits: a gradient below 1e-6 of the largest is rough, and zero from about :
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +30,15 @@ class Pairs(NamedTuple):
     positive: np.ndarray
 
 
-def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs:
-    """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives."""
+def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs | None:
+    """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives; None if one is not finite."""
     half, outer, inner, _ = step_pieces(0.5, temperature)
-    t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+    # A difference, or a sum, is finite only if its terms are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+        total = np.add.reduce(t)
+    if not math.isfinite(total):
+        return None
     t *= 0.5
     np.tanh(t, out=t)
     if half >= 0.5:
@@ -40,7 +46,8 @@ def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pair
         outer = inner
     held = np.minimum(t, 2 * half)
     np.maximum(held, -2 * half, out=held)
-    slope = np.where(held == t, np.float32(0.25 * inner), np.float32(0.25 * outer))
+    slope = (held == t) * np.float32(0.25 * (inner - outer))
+    slope += 0.25 * outer
     held *= 0.5 * (inner - outer)
     held += t * (0.5 * outer)
     t *= t
@@ -55,19 +62,23 @@ def sums_of_pairs(pairs: Pairs, weights: np.ndarray | None) -> tuple[float, floa
         positives, mass = float(np.add.reduce(on)), float(len(on))
     else:
         above = above * weights
-        positives, mass = float(np.dot(on, weights)), float(np.add.reduce(weights))
-    found, both = float(np.dot(on, above)), float(np.add.reduce(above))
+        positives, mass = float(np.add.reduce(on * weights)), float(np.add.reduce(weights))
+    # Not by a scalar product: its code would have to come into the cache for this alone.
+    found, both = float(np.add.reduce(on * above)), float(np.add.reduce(above))
     negatives = mass - positives
     return found + 0.5 * positives, both - found + 0.5 * negatives, positives, negatives
 
 
 def gradient_of_pairs(
-    pairs: Pairs, weights: np.ndarray | None, by_positive: float, by_negative: float
-) -> np.ndarray:
+    pairs: Pairs,
+    weights: np.ndarray | None,
+    by_positive: float,
+    by_negative: float,
+    out: np.ndarray,
+) -> None:
     """The derivative by x, given those by the memberships of the positives and of the negatives."""
     pull = pairs.positive * (by_positive - by_negative)
     pull += by_negative
-    pull *= pairs.slope
     if weights is not None:
         pull *= weights
-    return pull
+    np.multiply(pull, pairs.slope, out=out)

@@ -12,27 +12,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eastward.kernels.closed_form import MARGINS, ONE_PAIR
+from eastward.kernels.closed_form import ONE_PAIR, loss_and_slope_of_sums
+from eastward.kernels.eager_large import Metric, is_bent_upwards, large_run
 from eastward.kernels.eager_pair import gradient_of_pairs, pairs_of, sums_of_pairs
 from eastward.kernels.eager_rows import (
     BUFFERS,
+    COLD,
+    NARROW,
+    Bends,
     bends_of,
     gradient_of_rows,
     powers_of,
     rows_of,
     sums_of_rows,
 )
-from eastward.kernels.eager_wide import (
-    chunks_of,
-    fill_bent,
-    gradient_of_wide,
-    is_bent_upwards,
-    tied_gradient,
-    wide_rows,
-)
+from eastward.kernels.eager_small import SmallStep, gradient_of_small, small_rows, small_step
 from eastward.kernels.problems import Problem
 from eastward.kernels.ratios import (
+    Forms,
     Quotients,
+    forms_of,
     loss_and_slope_of_pair,
     loss_and_slope_of_table,
     quotients_of,
@@ -43,8 +42,6 @@ __all__ = ["Plan", "plan_of"]
 
 # Elements of a batch that is small.
 SMALL = 32_768
-# Up to so many classes samples lie along the last dimension.
-NARROW = 48
 
 
 class Plan(NamedTuple):
@@ -53,37 +50,48 @@ class Plan(NamedTuple):
     problem: Problem
     rule: Rule
     quotients: Quotients
+    forms: Forms | None
+    bends: Bends
+    step: SmallStep
     size: int
     ignored: int | None
 
     def suits(self, logits: Tensor) -> bool:
-        """Whether classes are many, or the batch so small that calls cost more than arithmetic."""
-        return logits.numel() > 0 and (self.is_wide or logits.numel() <= SMALL)
+        """Whether there are few logits, so that calls cost more than arithmetic, or a way for many."""
+        return 0 < logits.numel() <= SMALL or (logits.numel() > SMALL and self.is_steep)
 
     @property
-    def is_wide(self) -> bool:
-        """Whether rows are so long that an index is cheaper than a pass over them."""
-        kind, bends = self.problem.kind, bends_of(self.problem.temperature)
-        return kind == "dynamic" and self.size > NARROW and is_bent_upwards(bends)
+    def is_steep(self) -> bool:
+        """Whether the threshold is dynamic and the middle piece of the step steeper than the first."""
+        return self.problem.kind == "dynamic" and is_bent_upwards(
+            bends_of(self.problem.temperature)
+        )
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None
     ) -> tuple[Tensor, bool] | None:
         """See :meth:`eastward.kernels.compiled_plan.Plan.run`."""
         z, own = logits.detach(), labels.numpy()
-        if not math.isfinite(z.sum()):
-            return None
         mass = None if weights is None else weights.numpy()
         found = _usable(own, mass, self.ignored, max(self.size, 2))
         if found is None:
             return None
-        if self.is_wide:
-            loss, empty = _wide_run(self, z, *found, gradient)
-        else:
-            out = None if gradient is None else gradient.numpy()
-            run = _pairs_run if self.problem.binary else _rows_run
-            loss, empty = run(self, z.numpy(), *found, out)
-        return torch.tensor(loss), empty
+        result = self._loss(z, *found, gradient)
+        return (
+            None
+            if result is None
+            else (torch.scalar_tensor(result[0], dtype=torch.float32), result[1])
+        )
+
+    def _loss(
+        self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
+    ) -> tuple[float, bool] | None:
+        if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
+            metric, detached = Metric(self.rule, self.forms), self.problem.detached
+            return large_run(z, labels, weights, self.bends, detached, metric, gradient)
+        out = None if gradient is None else gradient.numpy()
+        run = _pairs_run if self.problem.binary else _rows_run
+        return run(self, z.numpy(), labels, weights, out)
 
 
 def plan_of(
@@ -94,7 +102,9 @@ def plan_of(
         return None
     if problem.kind == "pair" and problem.thresholds != (0.5,):
         return None
-    return Plan(problem, rule, quotients_of(rule), size, ignore_index)
+    bends = bends_of(problem.temperature)
+    known = (quotients_of(rule), forms_of(rule), bends, small_step(bends))
+    return Plan(problem, rule, *known, size, ignore_index)
 
 
 def _usable(
@@ -112,7 +122,9 @@ def _usable(
 
 
 def _within(labels: np.ndarray, size: int) -> bool:
-    return bool(np.minimum.reduce(labels) >= 0 and np.maximum.reduce(labels) < size)
+    # All bits of all labels: negative if one of them is, and an upper bound, which two classes need nothing besides.
+    bits = int(np.bitwise_or.reduce(labels))
+    return 0 <= bits < size or (bits >= 0 and int(np.maximum.reduce(labels)) < size)
 
 
 def _rows_run(
@@ -121,55 +133,32 @@ def _rows_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool]:
-    """Three or more classes and the dynamic threshold."""
+) -> tuple[float, bool] | None:
+    """Three or more classes and the dynamic threshold; None where a logit is not finite."""
+    # A sum is finite only if every logit is; it is taken by functions that are needed anyway.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(np.add.reduce(logits))
+    if not math.isfinite(total):
+        return None
+    bends, detached = plan.bends, plan.problem.detached
+    if plan.is_steep and bends.temperature >= COLD:
+        known = small_rows(logits, labels, weights, plan.step)
+        if known is not None:
+            loss, slopes, empty = loss_and_slope_of_table(known[0], plan.rule, plan.forms)
+            if out is not None:
+                by = slopes.astype(np.float32)
+                np.copyto(out, gradient_of_small(known[1], plan.step, by, detached).T)
+            return loss, empty
     axis = 0 if plan.size <= NARROW else 1
     buffers = np.empty((BUFFERS, *(logits.shape[::-1] if axis == 0 else logits.shape)), np.float32)
-    bends = bends_of(plan.problem.temperature)
     powers = powers_of(logits, axis, buffers[4])
     rows = rows_of(powers, labels, axis, bends, buffers)
     sums = sums_of_rows(rows, labels, weights, axis, plan.size)
-    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
+    loss, slopes, empty = loss_and_slope_of_table(sums, plan.rule, plan.forms)
     if out is not None:
-        by, detached = slopes.astype(np.float32), plan.problem.detached
+        by = slopes.astype(np.float32)
         found = gradient_of_rows(rows, labels, weights, axis, bends, by, detached, buffers)
         np.copyto(out, found.T if axis == 0 else found)
-    return loss, empty
-
-
-def _wide_run(
-    plan: Plan,
-    logits: Tensor,
-    labels: np.ndarray,
-    weights: np.ndarray | None,
-    gradient: Tensor | None,
-) -> tuple[float, bool]:
-    """Many classes and the dynamic threshold, chunk by chunk; powers wait where the gradient will be."""
-    bends = bends_of(plan.problem.temperature)
-    parts = chunks_of(*logits.shape)
-    bent, work = torch.empty(2, parts[0].stop, plan.size)
-    masses = [None if weights is None else weights[part] for part in parts]
-    found = []
-    for part, mass in zip(parts, masses, strict=True):
-        length = part.stop - part.start
-        powers = work[:length] if gradient is None else gradient[part]
-        found.append(wide_rows(logits[part], labels[part], mass, bends, powers, bent[:length]))
-    sums = np.add.reduce([table for table, _ in found])
-    loss, slopes, empty = loss_and_slope_of_table(sums, MARGINS, plan.rule)
-    if gradient is None:
-        return loss, empty
-    # Memberships of a row sum to one: a constant in all slopes has no effect, and without it less cancels.
-    slopes[1] -= slopes[1].mean()
-    by = slopes.astype(np.float32)
-    for part, mass, (_, rows) in zip(parts, masses, found, strict=True):
-        given, out, detached = labels[part], gradient[part], plan.problem.detached
-        if rows is None:
-            tied_gradient(logits[part], given, mass, bends, by, detached, out)
-            continue
-        beyond = bent[: len(given)]
-        if len(parts) > 1:
-            fill_bent(out, rows.second, bends, beyond)
-        gradient_of_wide(given, bends, by, detached, rows, out, beyond, work[: len(given)])
     return loss, empty
 
 
@@ -179,20 +168,22 @@ def _pairs_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool]:
-    """Two classes, as two logits or one."""
+) -> tuple[float, bool] | None:
+    """Two classes, as two logits or one; None where a logit is not finite."""
     pairs = pairs_of(logits, labels, plan.problem.temperature)
+    if pairs is None:
+        return None
     sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:
-        table = np.array([sums]).T
-        loss, array, empty = loss_and_slope_of_table(table, ONE_PAIR, plan.rule)
-        slopes = (float(array[0, 0]), float(array[1, 0]))
+        losses, found = loss_and_slope_of_sums(np.array([sums])[..., None], ONE_PAIR, plan.rule)
+        loss, empty = float(losses[0]), sums[2] + sums[3] <= 0
+        slopes = (float(found[0, 0, 0]), float(found[0, 1, 0]))
     else:
         loss, slopes = known
     if out is not None:
-        found = gradient_of_pairs(pairs, weights, *slopes)
-        out[:, -1] = found
+        found = out[:, -1]
+        gradient_of_pairs(pairs, weights, *slopes, found)
         if plan.size == 2:
             np.negative(found, out=out[:, 0])
     return loss, empty

@@ -17,6 +17,8 @@ import torch
 
 __all__ = ["Bends", "Rows", "bends_of", "gradient_of_rows", "powers_of", "rows_of", "sums_of_rows"]
 
+# Up to so many classes samples lie along the last dimension.
+NARROW = 48
 # Buffers of the size of a chunk that the functions below write on.
 BUFFERS = 6
 # Below this the first piece has no width left.

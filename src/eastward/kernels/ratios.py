@@ -5,18 +5,21 @@ The same as :mod:`eastward.kernels.slopes`, which takes all metrics and many tab
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from eastward.kernels.closed_form import (
-    MARGINS,
-    ONE_PAIR,
-    counts_of_sums,
-    loss_and_slope_of_sums,
-    sum_slopes,
-)
+from eastward.kernels.closed_form import MARGINS, loss_and_slope_of_sums
 from eastward.kernels.rules import ABSENT, AVERAGES, NO_VIRTUAL, RATIOS, Rule
 
-__all__ = ["Quotients", "loss_and_slope_of_pair", "loss_and_slope_of_table", "quotients_of"]
+__all__ = [
+    "Forms",
+    "Quotients",
+    "forms_of",
+    "loss_and_slope_of_pair",
+    "loss_and_slope_of_table",
+    "quotients_of",
+]
 
 # Of every class, numerators and denominators as plain numbers.
 Quotients = list[list[tuple[list[float], list[float]]]]
@@ -26,60 +29,99 @@ _MACRO, _WEIGHTED = AVERAGES.index("macro"), AVERAGES.index("weighted")
 _SKIP, _OBSERVED, _ZERO = ABSENT.index("skip"), ABSENT.index("observed"), ABSENT.index("zero")
 
 
+class Forms(NamedTuple):
+    """Numerators and denominators of the P quotients as linear forms of the sums.
+
+    Attributes
+    ----------
+    table : ndarray
+        ``(P, 2, 3, C)``: coefficients of right, predicted and true.
+    mass : ndarray or None
+        ``(P, 2, C)``: those of the mass of all samples; None where all are zero.
+    """
+
+    table: np.ndarray
+    mass: np.ndarray | None
+
+
+def forms_of(rule: Rule) -> Forms | None:
+    """The linear forms of a metric that is an average of quotients over classes; None for others.
+
+    Examples
+    --------
+    F1 is twice what is right over the sum of what is predicted and what is true.
+
+    >>> from eastward import metrics
+    >>> from eastward.kernels.rules import rule_of
+    >>> rule = rule_of(metrics.get("f1_macro"), 3, exclusive=True, virtual=False)
+    >>> forms_of(rule).table[0, :, :, 0]
+    array([[2., 0., 0.],
+           [0., 1., 1.]])
+    """
+    if rule.code != RATIOS or rule.average not in (_MACRO, _WEIGHTED):
+        return None
+    if rule.absent not in (_SKIP, _OBSERVED, _ZERO):
+        return None
+    tp, fp, fn, tn = np.moveaxis(np.stack([rule.numerators, rule.denominators], 1), 2, 0)
+    table = np.stack([tp - fp - fn + tn, fp - tn, fn - tn], 2)
+    return Forms(table, tn if tn.any() else None)
+
+
 def loss_and_slope_of_table(
-    sums: np.ndarray, layout: int, rule: Rule
+    sums: np.ndarray, rule: Rule, forms: Forms | None
 ) -> tuple[float, np.ndarray, bool]:
-    """Loss, slopes ``(2, C)`` by the differentiable sums, and whether the table is empty."""
-    mass = float(sums[2:].sum())
-    if mass <= 0 or rule.code != RATIOS or not _is_usual(sums, layout, rule):
-        losses, slopes = loss_and_slope_of_sums(sums[None], layout, rule)
+    """Loss, slopes ``(2, C)`` by right and predicted of sums ``(3, C)``, and whether the table is empty."""
+    mass = float(np.add.reduce(sums[2]))
+    found = None if forms is None or mass <= 0 else _averaged(sums, mass, rule, forms)
+    if found is None:
+        losses, slopes = loss_and_slope_of_sums(sums[None], MARGINS, rule)
         return float(losses[0]), slopes[0], mass <= 0
-    counts = counts_of_sums(sums[None], layout)[0]
-    counts *= 1 / mass
-    value, slope = _averaged(counts, rule)
-    slope *= (-1 if rule.higher_is_better else 1) / mass
-    slopes = sum_slopes(slope[None], layout)[0]
-    return (1 - value if rule.higher_is_better else value), slopes, False
+    value, slope = found
+    if rule.higher_is_better:
+        return 1 - value, np.negative(slope, out=slope), False
+    return value, slope, False
 
 
-def _is_usual(sums: np.ndarray, layout: int, rule: Rule) -> bool:
-    """Whether no virtual class is needed, and the average is over classes."""
-    if rule.average not in (_MACRO, _WEIGHTED) or rule.absent not in (_SKIP, _OBSERVED, _ZERO):
-        return False
-    if rule.virtual == NO_VIRTUAL:
-        return True
-    present = sums[2] if layout == MARGINS else sums[2:, 0]
-    return layout in (MARGINS, ONE_PAIR) and bool(np.count_nonzero(present) > 1)
+def _averaged(
+    sums: np.ndarray, mass: float, rule: Rule, forms: Forms
+) -> tuple[float, np.ndarray] | None:
+    """Value and slopes; None where a class is missing that the metric needs, or has no quotient."""
+    right, predicted, true = sums
+    present = int(np.count_nonzero(true))
+    if rule.virtual != NO_VIRTUAL and present < 2:
+        return None
+    # Sums that should be equal differ by rounding; a count below zero would leave the metric's range.
+    np.minimum(right, true, out=right)
+    np.maximum(predicted, right, out=predicted)
+    if forms.mass is not None:
+        np.minimum(predicted, mass - true + right, out=predicted)
+    weights = _class_weights(sums, present, mass, rule)
+    value, slope = rule.offset, np.zeros(())
+    for number, table in enumerate(forms.table):
+        upper, lower = np.add.reduce(table * sums, 1)
+        if forms.mass is not None:
+            upper = upper + mass * forms.mass[number, 0]
+            lower = lower + mass * forms.mass[number, 1]
+        if not float(np.minimum.reduce(lower)) > _TINY * mass:
+            return None
+        ratio = upper / lower
+        value += float(np.add.reduce(ratio * weights))
+        part = (table[0, :2] - ratio * table[1, :2]) * (weights / lower)
+        slope = part if number == 0 else slope + part
+    return value, slope
 
 
-def _averaged(counts: np.ndarray, rule: Rule) -> tuple[float, np.ndarray]:
-    weights = _class_weights(counts, rule)
-    slope = np.zeros_like(counts)
-    values = rule.offset
-    for upper, lower in zip(rule.numerators, rule.denominators, strict=True):
-        below = (lower * counts).sum(0)
-        usable = np.abs(below) > _TINY
-        inverse = usable / np.where(usable, below, 1.0) * rule.factor
-        ratio = (upper * counts).sum(0) * inverse
-        values = values + ratio
-        slope += (upper - lower * (ratio / rule.factor)) * inverse
-    slope *= weights
-    return float((values * weights).sum()), slope
-
-
-def _class_weights(counts: np.ndarray, rule: Rule) -> np.ndarray:
-    """Of the classes in the average; they sum to one."""
-    true = counts[0] + counts[2]
+def _class_weights(sums: np.ndarray, present: int, mass: float, rule: Rule) -> Any:
+    """Of the classes in the average, one number if they are alike; they sum to the metric's factor."""
+    right, predicted, true = sums
     if rule.average == _WEIGHTED:
-        weights = true
-    elif rule.absent == _SKIP:
-        weights = (true > 0).astype(np.float64)
-    elif rule.absent == _OBSERVED:
-        weights = (true + counts[1] > 0).astype(np.float64)
-    else:
-        weights = np.ones_like(true)
-    total = weights.sum()
-    return weights / total if total > _TINY else np.zeros_like(true)
+        return true * (rule.factor / mass)
+    if rule.absent == _ZERO or present == len(true):
+        return rule.factor / len(true)
+    if rule.absent == _SKIP:
+        return (true > 0) * (rule.factor / present)
+    seen = true + predicted > right
+    return seen * (rule.factor / np.count_nonzero(seen))
 
 
 def quotients_of(rule: Rule) -> Quotients:
