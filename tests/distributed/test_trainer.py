@@ -99,6 +99,21 @@ def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["training.ckpt"]
 
 
+def is_ended_while_it_complains():
+    def write_half(path, data):
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Path.write_bytes = write_half
+    raise ValueError("nobody will read this")
+
+
+def test_half_a_complaint_of_a_process_that_was_ended_is_not_read():
+    with pytest.raises(RuntimeError, match=r"process \d was ended by SIGKILL"):
+        in_processes(2, is_ended_while_it_complains)
+
+
 def test_what_cannot_travel_is_named():
     X, y = clusters(counts=(30, 30))
     with pytest.raises(TypeError, match="must be picklable with devices > 1"):

@@ -271,7 +271,10 @@ def _worker(
     try:
         result = work()
     except BaseException as error:
-        (Path(folder) / f"error-{rank}.pickle").write_bytes(_pickled_error(error))
+        # Another process may have died already, and this one be ended while it writes.
+        part = Path(folder) / f"error-{rank}.part"
+        part.write_bytes(_pickled_error(error))
+        part.rename(part.with_suffix(".pickle"))
         raise
     if rank == 0:
         torch.save(result, Path(folder) / "result.pt")
