@@ -179,6 +179,20 @@ def test_the_others_go_on_without_a_member_beyond_help():
     assert same_state(run.members.member_state(1), start)
 
 
+def test_giving_up_a_member_does_not_take_back_a_stop():
+    class Stop(Callback):
+        def epoch_end(self, run):
+            run.stop = run.stop or run.epoch == 8
+
+    rows = small_rows(folds=2)
+    stage = cold_stage(max_epochs=12)
+    run = small_run(stage, rows, members=trained(rows))
+    push = Push([500.0, 0.0, 0.0], range(1, 100), member=1)
+    run_stage(run, [Anneal(stage), Stop(), CollapseGuard(answer=True), push])
+    assert "member 1 goes back to the start" in run.notes[-1]
+    assert run.epoch == 8
+
+
 def test_a_restored_member_is_not_replaced_by_the_average_of_its_collapse():
     rows = small_rows(folds=2)
     stage = cold_stage(max_epochs=12, average_last=0.9)

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 # A class that no tree voted for stays out of reach of the offsets, but not of the other parts' votes.
 SMALLEST_PROBABILITY = 1e-12
-# More change nothing that could be measured, and half of the time of a fit on a small table is theirs.
+# More change nothing that could be measured, and a third of the time of a fit on a small table is theirs.
 NUM_TREES = 120
 # What skops leaves to the reader to trust: indices, which are checked before they are followed.
 NODES = "sklearn.tree._tree.Tree"

@@ -1,4 +1,4 @@
-"""Loss and gradient of a small batch on a CPU where there is no compiler: a few dozen calls of NumPy.
+"""Loss and gradient of a batch on a CPU where there is no compiler: which way it goes, and the way of small ones.
 
 See :mod:`eastward.kernels.compiled_plan` for the same with numba.
 """
@@ -63,9 +63,7 @@ class Plan(NamedTuple):
     @property
     def is_steep(self) -> bool:
         """Whether the threshold is dynamic and the middle piece of the step steeper than the first."""
-        return self.problem.kind == "dynamic" and is_bent_upwards(
-            bends_of(self.problem.temperature)
-        )
+        return self.problem.kind == "dynamic" and is_bent_upwards(self.bends)
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None

@@ -122,8 +122,9 @@ class CollapseGuard(Callback):
         run.members.load_member(k, self.starts[k])
         self.streaks[k] = 0
         self.given_up.append(k)
-        run.stop = len(self.given_up) == run.members.size
-        rest = "and the stage ends" if run.stop else "and the others go on"
+        nobody_left = len(self.given_up) == run.members.size
+        run.stop = run.stop or nobody_left
+        rest = "and the stage ends" if nobody_left else "and the others go on"
         self._say(run, f"{complaint} still: member {k} goes back to the start {rest}")
 
     def stage_end(self, run: Run) -> None:
