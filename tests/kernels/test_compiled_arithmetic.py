@@ -22,7 +22,7 @@ def exponentials(numbers):
 
 @njit
 def largest_of(numbers):
-    return largest(numbers)
+    return largest(numbers.reshape(1, -1), 0)
 
 
 def test_the_exponential_is_as_exact_as_it_says():
@@ -39,7 +39,13 @@ def test_the_exponential_of_zero_is_one_and_far_below_it_is_zero():
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_the_largest_number_is_found_whatever_the_signs(size):
     numbers = np.random.default_rng(size).normal(size=size).astype(np.float32)
-    for given in (numbers, -np.abs(numbers), np.zeros_like(numbers), numbers * 1e30):
+    for given in (
+        numbers,
+        -np.abs(numbers),
+        np.zeros_like(numbers),
+        numbers * 1e30,
+        np.full_like(numbers, 3e38),
+    ):
         assert largest_of(given) == (given.max(), True)
 
 

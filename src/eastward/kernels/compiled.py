@@ -10,7 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eastward.kernels import compiled_columns, compiled_fixed, compiled_narrow, compiled_wide
+from eastward.kernels import (
+    compiled_columns,
+    compiled_fixed,
+    compiled_narrow,
+    compiled_wide,
+    compiled_wide_gradient,
+)
 from eastward.kernels.compiled_arithmetic import FINE
 from eastward.kernels.compiled_ratios import loss_and_slope
 from eastward.kernels.eager_columns import step_pieces
@@ -132,7 +138,7 @@ def _gradient_kernel(problem: Problem, size: int) -> tuple[Callable[..., Any], A
     constants = (NOTHING, step_constants(problem.temperature))
     if size <= NARROW and not problem.matrix:
         return compiled_narrow.narrow_gradient, constants, ((problem.detached,), ())
-    return compiled_wide.wide_gradient, constants, ((problem.detached,), (problem.matrix,))
+    return compiled_wide_gradient.wide_gradient, constants, ((problem.detached,), (problem.matrix,))
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,10 +21,12 @@ __all__ = [
     "FAST",
     "FINE",
     "HALF",
+    "INLINE",
     "NOT_FINITE",
     "ONE",
     "TWO",
     "ZERO",
+    "ask_for",
     "bits_of",
     "exp_of_negative",
     "float_of",
@@ -45,6 +47,8 @@ FAST: dict[str, Any] = {
     "fastmath": _SUM_FLAGS,
     "error_model": "numpy",
 }
+# Small functions become part of their callers: a call passes nine numbers for every array.
+INLINE: dict[str, Any] = {**FAST, "forceinline": True}
 EXACT: dict[str, Any] = {
     "cache": True,
     "nogil": True,
@@ -63,7 +67,7 @@ _P1, _P2, _P3, _P4, _P5 = (
 _ROUND = np.float32(1.5 * 2**23)
 _LOWEST, _SHIFT = np.float32(-87.0), np.int32(23)
 _MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
-_SIGN, _NOTHING, _LEAST = np.int32(31), np.int32(0), np.int32(-(2**31))
+_NOTHING, _LOWEST_FLOAT = np.int32(0), np.finfo(np.float32).min
 
 
 @intrinsic
@@ -93,12 +97,11 @@ def exp_of_negative(x: Any) -> Any:
     The processor has no exponential for vectors and numba brings none; this one is arithmetic only, so a loop
     around it becomes vectors.
     """
-    held = max(x, _LOWEST)
-    rounded = held * _LOG2_E + _ROUND
-    rest = held * _LOG2_E - (rounded - _ROUND)
+    rounded = x * _LOG2_E + _ROUND
+    rest = x * _LOG2_E - (rounded - _ROUND)
     series = _P3 + rest * (_P4 + rest * _P5)
     series = ONE + rest * (_P1 + rest * (_P2 + rest * series))
-    # A power of two is a matter of the exponent's bits.
+    # A power of two is a matter of the exponent's bits; below the lowest x it is nonsense, and not taken.
     power = float_of(bits_of(series) + (bits_of(rounded) << _SHIFT))
     return power if x > _LOWEST else ZERO
 
@@ -109,21 +112,78 @@ def not_finite(bits: Any) -> Any:
     return (bits & _MAGNITUDE) >= _INFINITY
 
 
-@njit(**FAST)
-def largest(row: Any) -> Any:
-    """The largest entry, and whether all are finite.
+@intrinsic
+def _larger(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """The larger of two numbers that are not NaN: LLVM makes vectors of its reduction, and none of ``max``."""
 
-    In integers of the same order as the floats: LLVM makes vectors of the maximum of integers, not of floats.
-    """
-    best, magnitude = _LEAST, _NOTHING
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        kind = ir.FloatType()
+        function = builder.module.declare_intrinsic(
+            "llvm.maxnum", [kind], ir.FunctionType(kind, [kind, kind])
+        )
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return types.float32(types.float32, types.float32), build
+
+
+@intrinsic
+def _plus(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """A sum that may be reordered, but in which NaN and infinity are what they are."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.fadd(*arguments, flags=("reassoc",))
+
+    return types.float32(types.float32, types.float32), build
+
+
+@njit(**INLINE)
+def largest(rows: Any, n: Any) -> Any:
+    """The largest entry of row ``n``, and whether all are finite."""
+    best, total = _LOWEST_FLOAT, ZERO
+    for c in range(rows.shape[1]):
+        best, total = _larger(best, rows[n, c]), _plus(total, rows[n, c])
+    # The sum of finite numbers is finite, unless they are enormous.
+    return best, _all_finite(rows[n]) if not_finite(bits_of(total)) else True
+
+
+@njit(**INLINE)
+def _all_finite(row: Any) -> Any:
+    magnitude = _NOTHING
     for c in range(row.shape[0]):
-        bits = bits_of(row[c])
-        magnitude = max(magnitude, bits & _MAGNITUDE)
-        best = max(best, bits ^ ((bits >> _SIGN) & _MAGNITUDE))
-    return float_of(best ^ ((best >> _SIGN) & _MAGNITUDE)), magnitude < _INFINITY
+        magnitude = max(magnitude, bits_of(row[c]) & _MAGNITUDE)
+    return magnitude < _INFINITY
 
 
-@njit(**FAST)
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Ask for the line of memory that holds an entry of a contiguous array, by its place in the flat array."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        whole, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [whole], ir.FunctionType(ir.VoidType(), [whole, flag, flag, flag])
+        )
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), whole)
+        # To be read, and soon; data, not code.
+        builder.call(function, [place, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+@njit(**INLINE)
+def ask_for(rows: Any, n: Any, part: Any) -> None:
+    """Have 256 numbers of row ``n`` fetched while something else is computed: as many as can be under way at once.
+
+    The processor looks ahead by itself only within a page of memory, which a row of a thousand numbers ends.
+    """
+    size = rows.shape[1]
+    for c in range(part * 256, min((part + 1) * 256, size), 16):
+        _prefetch(rows, n * size + c)
+
+
+@njit(**INLINE)
 def place_of(label: Any, weight: Any, ignored: Any, size: Any) -> Any:
     """A label that may be an index, its weight, and whether it was one; an ignored sample weighs nothing."""
     if label == ignored:

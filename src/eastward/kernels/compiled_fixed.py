@@ -27,15 +27,15 @@ __all__ = ["fixed_gradient", "fixed_sums"]
 
 
 @njit(**FAST)
-def _softmax(row: Any, p: Any) -> Any:
-    """Fill ``p``; whether all logits are finite."""
-    top, finite = largest(row)
+def _softmax(logits: Any, n: Any, p: Any) -> Any:
+    """Fill ``p`` with that of row ``n``; whether all logits are finite."""
+    top, finite = largest(logits, n)
     total = ZERO
-    for c in range(row.shape[0]):
-        p[c] = exp_of_negative(row[c] - top)
+    for c in range(p.shape[0]):
+        p[c] = exp_of_negative(logits[n, c] - top)
         total += p[c]
     inverse = ONE / total
-    for c in range(row.shape[0]):
+    for c in range(p.shape[0]):
         p[c] *= inverse
     return finite
 
@@ -55,7 +55,7 @@ def fixed_sums(
     size = logits.shape[1]
     p, steps = np.empty(size, np.float32), np.empty(size, np.float32)
     for n in range(begin, end):
-        if not _softmax(logits[n], p):
+        if not _softmax(logits, n, p):
             return NOT_FINITE
         weight = weights[n] if weights.size else ONE
         label = labels[n]
@@ -90,7 +90,7 @@ def fixed_gradient(
     size = logits.shape[1]
     p, steps = np.empty(size, np.float32), np.empty(size, np.float32)
     for n in range(begin, end):
-        _softmax(logits[n], p)
+        _softmax(logits, n, p)
         weight, label, out = weights[n] if weights.size else ONE, labels[n], gradient[n]
         out[:] = ZERO
         for g in range(pieces.shape[0]):

@@ -63,7 +63,8 @@ class Plan(NamedTuple):
         loss = torch.empty(())
         given = (
             *self.arguments,
-            len(labels),
+            # Not len(labels), which is a function in Python.
+            logits.shape[0],
             logits.data_ptr(),
             labels.data_ptr(),
             0 if weights is None else weights.data_ptr(),

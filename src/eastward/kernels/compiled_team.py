@@ -24,7 +24,8 @@ from eastward.kernels.compiled_whole import (
     score,
     weights_from,
 )
-from eastward.kernels.compiled_wide import KEPT, wide_gradient, wide_sums
+from eastward.kernels.compiled_wide import KEPT, wide_sums
+from eastward.kernels.compiled_wide_gradient import wide_gradient
 
 __all__ = ["FIELDS", "dynamic_share"]
 

@@ -18,7 +18,8 @@ from eastward.kernels.compiled_arithmetic import EXACT, FINE
 from eastward.kernels.compiled_columns import column_gradient, column_sums
 from eastward.kernels.compiled_narrow import narrow_gradient, narrow_sums
 from eastward.kernels.compiled_ratios import tables_of_sums
-from eastward.kernels.compiled_wide import KEPT, wide_gradient, wide_sums
+from eastward.kernels.compiled_wide import KEPT, wide_sums
+from eastward.kernels.compiled_wide_gradient import wide_gradient
 
 __all__ = [
     "EMPTY",

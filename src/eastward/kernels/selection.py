@@ -18,7 +18,7 @@ from eastward import _checks
 if TYPE_CHECKING:
     from eastward.kernels.problems import Backend
 
-__all__ = ["KERNELS", "VARIABLE", "backend_for"]
+__all__ = ["KERNELS", "VARIABLE", "backend_for", "wanted_kernel"]
 
 VARIABLE = "EASTWARD_KERNEL"
 KERNELS = ("auto", "eager", "numba", "triton", "definition")
@@ -26,6 +26,9 @@ KERNELS = ("auto", "eager", "numba", "triton", "definition")
 _MODULES = {"eager": "eager", "numba": "compiled", "triton": "tiled"}
 _EXTRAS = {"numba": "fast", "triton": "fast"}
 _DEVICES = {"numba": ("cpu",), "triton": ("cuda", "xpu")}
+# What is behind ``os.environ``: bytes on POSIX, words on Windows.
+_VARIABLES: dict[str | bytes, str | bytes] = os.environ._data  # type: ignore[attr-defined]  # noqa: SLF001
+_KEY = os.environ.encodekey(VARIABLE)
 _logger = logging.getLogger("eastward")
 
 
@@ -37,7 +40,22 @@ def backend_for(device_type: str) -> Backend | None:
     >>> backend_for("meta").__name__
     'eastward.kernels.eager'
     """
-    return _backend(os.environ.get(VARIABLE, "auto"), device_type)
+    return _backend(wanted_kernel(), device_type)
+
+
+def wanted_kernel() -> str:
+    """What the environment asks for.
+
+    Examples
+    --------
+    >>> wanted_kernel() in KERNELS
+    True
+    """
+    # ``os.environ.get`` is four functions in Python, each time a loss is computed.
+    value: str | bytes | None = _VARIABLES.get(_KEY)
+    if value is None:
+        return "auto"
+    return value if isinstance(value, str) else os.fsdecode(value)
 
 
 @functools.cache

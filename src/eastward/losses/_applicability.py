@@ -17,17 +17,19 @@ from eastward.losses._batches import Batch
 from eastward.losses._definition import Terms
 from eastward.steps import STEPS
 
-__all__ = ["kernels_apply", "problem_of"]
+__all__ = ["LINEAR", "PLAIN_TENSORS", "is_first_order", "kernels_apply", "problem_of"]
 
-_PLAIN_TENSORS = (Tensor, nn.Parameter)
-_LINEAR = STEPS["linear"]
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001 - torch has no public question for it
+PLAIN_TENSORS = (Tensor, nn.Parameter)
+LINEAR = STEPS["linear"]
+# torch has no public questions for these.
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001
+_transforms = torch._C._functorch.peek_interpreter_stack  # noqa: SLF001
 
 
 def kernels_apply(batch: Batch, terms: Terms, temperature: Tensor | float) -> bool:
     """Whether the closed forms hold for this batch and these options."""
     logits, targets, weights = batch
-    if torch.compiler.is_compiling() or terms.step is not _LINEAR:
+    if torch.compiler.is_compiling() or terms.step is not LINEAR:
         return False
     if logits.dtype == torch.float64 or logits.is_meta or _learns(temperature):
         return False
@@ -38,12 +40,19 @@ def kernels_apply(batch: Batch, terms: Terms, temperature: Tensor | float) -> bo
     return _is_plain(logits) and _is_plain(targets) and not _learns(terms.prior)
 
 
+def is_first_order(temperature: Tensor | float) -> bool:
+    """Whether derivatives are taken by the graph alone, and none by the temperature."""
+    return (
+        not _learns(temperature) and forward_ad._current_level < 0 and _transforms() is None  # noqa: SLF001
+    )
+
+
 def _learns(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    return type(tensor) in _PLAIN_TENSORS and not _is_wrapped(tensor)
+    return type(tensor) in PLAIN_TENSORS and not _is_wrapped(tensor)
 
 
 def problem_of(size: int, terms: Terms, temperature: float) -> Problem:

@@ -13,17 +13,20 @@ from eastward.kernels.evaluation import Evaluation, evaluate
 from eastward.kernels.scoring import Scoring
 from eastward.kernels.selection import backend_for
 from eastward.losses._applicability import kernels_apply, problem_of
-from eastward.losses._batches import Batch, result_dtype
+from eastward.losses._batches import Batch, prepare_batch, result_dtype
 from eastward.losses._definition import Definition, Terms, definition_of
 from eastward.losses._labels import labels_and_weights
-from eastward.losses._whole import whole_loss
+from eastward.losses._whole import plain_loss, whole_loss
 from eastward.protocols import Reduce
 
 __all__ = ["fused_losses", "gradient_of_losses", "loss_of_batch"]
 
 
 def loss_of_batch(
-    prepare: Callable[..., Batch],
+    caller: str,
+    logits: Tensor,
+    targets: Tensor,
+    sample_weight: Tensor | None,
     terms: Terms,
     temperature: Tensor | float,
     *,
@@ -31,13 +34,18 @@ def loss_of_batch(
     anchor: Callable[[Tensor], Tensor] | None = None,
     check_inputs: bool,
 ) -> Tensor:
-    """The loss of one batch by the fastest way that applies, in the dtype of the result.
-
-    ``prepare(check_inputs=...)`` gives the batch, flat; kernels look at the values themselves and ask it to do so
-    when something seems wrong.
-    """
+    """The loss of one batch by the fastest way that applies, in the dtype of the result."""
+    alone = reduce is None and anchor is None
+    if alone and sample_weight is None:
+        loss = plain_loss(logits, targets, terms, temperature, check_inputs=check_inputs)
+        if loss is not None:
+            return loss
+    # Kernels look at the values themselves, and ask for it to be done again when something seems wrong.
+    prepare = partial(
+        prepare_batch, caller, logits, targets, sample_weight, terms.multilabel, terms.ignore_index
+    )
     batch = prepare(check_inputs=False)
-    if reduce is None and anchor is None:
+    if alone:
         loss = whole_loss(batch, terms, temperature, check_inputs=check_inputs)
         if loss is not None:
             return loss

@@ -16,7 +16,7 @@ from eastward.kernels.problems import Problem
 from eastward.losses._batches import Batch
 from eastward.protocols import Reduce
 
-__all__ = ["are_weights", "labels_and_weights"]
+__all__ = ["are_weights", "labels_and_weights", "version_of"]
 
 # Priors seen last, each beside the object whose id is its key.
 _CHECKED: dict[int, tuple[Tensor, tuple[int, int], Tensor]] = {}
@@ -90,19 +90,19 @@ def _masked(
 def _checked_prior(prior: Any, size: int) -> Tensor:
     """The prior as a tensor; one that was looked at before is not looked at again."""
     known = _CHECKED.get(id(prior))
-    if known is not None and known[0] is prior and known[1] == (size, _version(prior)):
+    if known is not None and known[0] is prior and known[1] == (size, version_of(prior)):
         return known[2]
     checked = _checks.prior("soft_confusion", prior, size)
     if isinstance(prior, Tensor):
         if len(_CHECKED) >= _REMEMBERED:
             _CHECKED.clear()
-        _CHECKED[id(prior)] = (prior, (size, _version(prior)), checked)
+        _CHECKED[id(prior)] = (prior, (size, version_of(prior)), checked)
     return checked
 
 
-def _version(prior: Any) -> int:
-    # Counts the changes made in place; a list is checked every time.
-    return prior._version if isinstance(prior, Tensor) else -1  # noqa: SLF001 - torch has no public name for it
+def version_of(value: Any) -> int:
+    """How often a tensor was changed in place; -1 for anything else."""
+    return value._version if isinstance(value, Tensor) else -1  # noqa: SLF001 - torch has no public name for it
 
 
 def _corrected_on_cpu(labels: np.ndarray, weights: np.ndarray, wanted: np.ndarray) -> Tensor:

@@ -8,27 +8,78 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from eastward.kernels.rules import rule_of
-from eastward.kernels.selection import backend_for
-from eastward.losses._applicability import kernels_apply, problem_of
+from eastward.kernels.selection import backend_for, wanted_kernel
+from eastward.losses._applicability import (
+    LINEAR,
+    PLAIN_TENSORS,
+    is_first_order,
+    kernels_apply,
+    problem_of,
+)
 from eastward.losses._batches import Batch
 from eastward.losses._definition import Definition, Terms
-from eastward.losses._labels import are_weights
+from eastward.losses._labels import are_weights, version_of
 from eastward.metrics import Metric
 
 if TYPE_CHECKING:
     from eastward.kernels.compiled_plan import Plan
 
-__all__ = ["whole_loss"]
+__all__ = ["plain_loss", "whole_loss"]
 
 # Plans used last, each beside the metric whose id is in its key.
 _PLANS: dict[tuple[Any, ...], tuple[Metric, Plan | None]] = {}
+# By the id of the terms, the last plan that they had, and for what.
+_LAST: dict[int, _Last] = {}
 _REMEMBERED = 64
+
+
+class _Last(NamedTuple):
+    terms: Terms
+    temperature: Tensor | float
+    version: int
+    size: int
+    wanted: str
+    plan: Plan | None
+
+
+def plain_loss(
+    logits: Tensor,
+    targets: Tensor,
+    terms: Terms,
+    temperature: Tensor | float,
+    *,
+    check_inputs: bool,
+) -> Tensor | None:
+    """The loss of logits ``(N, C)`` and labels ``(N,)`` as most people have them; None for anything else.
+
+    All questions of :func:`whole_loss` and of those who prepare a batch, asked once: after a network has run the code
+    that answers them is in no cache, and each takes a microsecond or two.
+    """
+    if torch.compiler.is_compiling() or not (
+        type(logits) in PLAIN_TENSORS
+        and type(targets) is Tensor
+        and logits.is_cpu
+        and logits.dtype is torch.float32
+        and targets.dtype is torch.int64
+        and not terms.multilabel
+        and is_first_order(temperature)
+    ):
+        return None
+    shape = logits.shape
+    if len(shape) != 2 or shape[1] < 2 or targets.shape != shape[:1]:
+        return None
+    if not (logits.is_contiguous() and targets.is_contiguous()):
+        return None
+    plan = _last_plan(terms, shape[1], temperature)
+    if plan is None or not plan.suits(logits):
+        return None
+    return _loss_of(plan, Batch(logits, targets, None), terms, temperature, check_inputs)
 
 
 def whole_loss(
@@ -37,14 +88,22 @@ def whole_loss(
     """The loss of one batch; None where this way does not exist or something is wrong with the batch."""
     if not kernels_apply(batch, terms, temperature) or not _is_ready(batch):
         return None
-    logits, labels, weights = batch
-    plan = _plan(terms, logits.shape[1], float(temperature))
-    if plan is None or not plan.suits(logits):
+    plan = _plan(terms, batch.logits.shape[1], float(temperature))
+    if plan is None or not plan.suits(batch.logits):
         return None
+    weights = batch.sample_weight
     if weights is not None:
         weights = weights.float().contiguous()
         if check_inputs and not are_weights(weights):
             return None
+        batch = batch._replace(sample_weight=weights)
+    return _loss_of(plan, batch, terms, temperature, check_inputs)
+
+
+def _loss_of(
+    plan: Plan, batch: Batch, terms: Terms, temperature: Tensor | float, check_inputs: bool
+) -> Tensor | None:
+    logits, labels, weights = batch
     recorded = logits.requires_grad and torch.is_grad_enabled()
     gradient = torch.empty_like(logits, requires_grad=False) if recorded else None
     found = plan.run(logits, labels, weights, gradient)
@@ -55,7 +114,7 @@ def whole_loss(
         _warn()
     if gradient is None:
         return loss
-    whole = _Whole(loss, gradient, plan, (labels, weights), (batch, terms, temperature))
+    whole = _Whole(loss, gradient, plan, (batch, terms, temperature))
     node: Tensor = _Node.apply(logits, whole)  # type: ignore[no-untyped-call]  # torch has no types here
     return node
 
@@ -75,15 +134,35 @@ def _is_ready(batch: Batch) -> bool:
 def _warn() -> None:
     warnings.warn(
         "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
-        stacklevel=5,
+        stacklevel=6,
     )
+
+
+def _last_plan(terms: Terms, size: int, temperature: Tensor | float) -> Plan | None:
+    """The plan of these options; at once if they, their objects included, are those of the last time."""
+    wanted, version = wanted_kernel(), version_of(temperature)
+    known = _LAST.get(id(terms))
+    if (
+        known is not None
+        and known.terms is terms
+        and known.temperature is temperature
+        and known.version == version
+        and known.size == size
+        and known.wanted == wanted
+    ):
+        return known.plan
+    plan = _plan(terms, size, float(temperature))
+    if len(_LAST) >= _REMEMBERED:
+        _LAST.clear()
+    _LAST[id(terms)] = _Last(terms, temperature, version, size, wanted, plan)
+    return plan
 
 
 def _plan(terms: Terms, size: int, temperature: float) -> Plan | None:
     """The plan of these options, from the last time they were seen."""
-    metric, thresholds, _, detached, prior, virtual, multilabel, ignored = terms
+    metric, thresholds, step, detached, prior, virtual, multilabel, ignored = terms
     backend = backend_for("cpu")
-    if prior is not None or backend is None:
+    if prior is not None or step is not LINEAR or backend is None:
         return None
     key = (
         backend,
@@ -123,26 +202,25 @@ def _new_plan(backend: Any, terms: Terms, size: int, temperature: float) -> Plan
 class _Whole:
     """Loss and gradient of a batch, and what it takes to compute them again."""
 
-    __slots__ = ("given", "gradient", "labels", "loss", "plan", "weights")
+    __slots__ = ("given", "gradient", "loss", "plan")
 
     def __init__(
         self,
         loss: Tensor,
         gradient: Tensor,
         plan: Plan,
-        samples: tuple[Tensor, Tensor | None],
         given: tuple[Batch, Terms, Tensor | float],
     ) -> None:
         self.loss, self.plan, self.given = loss, plan, given
         self.gradient: Tensor | None = gradient
-        self.labels, self.weights = samples
 
     def take(self, logits: Tensor) -> Tensor:
         """The gradient; whoever takes it may write on it."""
         found, self.gradient = self.gradient, None
         if found is None:
             found = torch.empty_like(logits, requires_grad=False)
-            self.plan.run(logits, self.labels, self.weights, found)
+            _, labels, weights = self.given[0]
+            self.plan.run(logits, labels, weights, found)
         return found
 
     def definition(self, logits: Tensor) -> Tensor:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from eastward import _checks
-from eastward.losses._batches import prepare_batch
 from eastward.losses._definition import Terms
 from eastward.losses._fused import loss_of_batch
 from eastward.losses._tables import prepare_metric
@@ -112,7 +110,13 @@ def metric_loss(
         multilabel,
         ignore_index,
     )
-    given = partial(
-        prepare_batch, "metric_loss", logits, targets, sample_weight, multilabel, ignore_index
+    return loss_of_batch(
+        "metric_loss",
+        logits,
+        targets,
+        sample_weight,
+        terms,
+        temperature,
+        reduce=reduce,
+        check_inputs=check_inputs,
     )
-    return loss_of_batch(given, terms, temperature, reduce=reduce, check_inputs=check_inputs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -112,19 +111,15 @@ class EASTLoss(nn.Module):
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
         """Loss of one batch; see :func:`metric_loss` for shapes."""
-        given = partial(
-            prepare_batch,
+        # As an attribute it would be asked for in Python, after a search in vain.
+        temperature: Any = self._buffers["temperature"]
+        return loss_of_batch(
             "EASTLoss",
             logits,
             targets,
             sample_weight,
-            self.multilabel,
-            self.ignore_index,
-        )
-        return loss_of_batch(
-            given,
             self._terms(),
-            self.temperature,
+            temperature,
             reduce=resolve_reduce(self.process_group),
             anchor=None if self.running is None else self._anchor,
             check_inputs=self.check_inputs,
