@@ -23,6 +23,9 @@ from eastward.protocols import Reduce
 
 __all__ = ["process_sum", "resolve_reduce", "summed_gradient", "total_table"]
 
+# Whether this build of torch knows processes at all.
+_AVAILABLE = dist.is_available()
+
 
 class _AllReduceSum(torch.autograd.Function):
     @staticmethod
@@ -124,7 +127,7 @@ def resolve_reduce(process_group: Any) -> Reduce | None:
             _checks.one_of(
                 "EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group"
             )
-        if not (dist.is_available() and dist.is_initialized()):
+        if not (_AVAILABLE and dist.is_initialized()):
             return None
         process_group = None
     if dist.get_world_size(process_group) == 1:

@@ -36,9 +36,9 @@ class Plan(NamedTuple):
     arguments: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
 
-    def suits(self, logits: Tensor) -> bool:
-        """Whether one thread is to do the work, or PyTorch's can share it: others cannot share one call."""
-        if logits.numel() < 2 * SHARE_OF_A_THREAD or torch.get_num_threads() == 1:
+    def suits(self, count: int) -> bool:
+        """Whether so many logits are work for one thread, or PyTorch's can share it: others cannot share one call."""
+        if count < 2 * SHARE_OF_A_THREAD or torch.get_num_threads() == 1:
             return True
         return self.function is dynamic_whole and team() is not None
 

@@ -56,9 +56,9 @@ class Plan(NamedTuple):
     size: int
     ignored: int | None
 
-    def suits(self, logits: Tensor) -> bool:
-        """Whether there are few logits, so that calls cost more than arithmetic, or a way for many."""
-        return 0 < logits.numel() <= SMALL or (logits.numel() > SMALL and self.is_steep)
+    def suits(self, count: int) -> bool:
+        """Whether so many logits are few, so that calls cost more than arithmetic, or there is a way for many."""
+        return 0 < count <= SMALL or (count > SMALL and self.is_steep)
 
     @property
     def is_steep(self) -> bool:

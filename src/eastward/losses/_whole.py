@@ -77,7 +77,7 @@ def plain_loss(
     if not (logits.is_contiguous() and targets.is_contiguous()):
         return None
     plan = _last_plan(terms, shape[1], temperature)
-    if plan is None or not plan.suits(logits):
+    if plan is None or not plan.suits(shape[0] * shape[1]):
         return None
     return _loss_of(plan, Batch(logits, targets, None), terms, temperature, check_inputs)
 
@@ -89,7 +89,7 @@ def whole_loss(
     if not kernels_apply(batch, terms, temperature) or not _is_ready(batch):
         return None
     plan = _plan(terms, batch.logits.shape[1], float(temperature))
-    if plan is None or not plan.suits(batch.logits):
+    if plan is None or not plan.suits(batch.logits.numel()):
         return None
     weights = batch.sample_weight
     if weights is not None:
@@ -105,7 +105,7 @@ def _loss_of(
 ) -> Tensor | None:
     logits, labels, weights = batch
     recorded = logits.requires_grad and torch.is_grad_enabled()
-    gradient = torch.empty_like(logits, requires_grad=False) if recorded else None
+    gradient = torch.empty_like(logits) if recorded else None
     found = plan.run(logits, labels, weights, gradient)
     if found is None:
         return None
