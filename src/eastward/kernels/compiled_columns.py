@@ -17,6 +17,7 @@ from eastward.kernels.compiled_arithmetic import (
     FAST,
     FINE,
     HALF,
+    INLINE,
     NOT_FINITE,
     ONE,
     ZERO,
@@ -29,9 +30,12 @@ __all__ = ["column_gradient", "column_sums", "slope_at", "step_at"]
 
 # Rows of a single column that are worked on together.
 RUN = 256
+_NONE, _ONE_MORE = np.int32(0), np.int32(1)
+# Places are unsigned: those that might count from the end make no vectors.
+_NEXT, _TWICE = np.uint64(1), np.uint64(2)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def step_at(p: Any, opposite: Any, piece: Any) -> Any:
     """The linear step at p; ``opposite`` is 1 - p with all its digits."""
     distance = p - piece[0]
@@ -39,7 +43,7 @@ def step_at(p: Any, opposite: Any, piece: Any) -> Any:
     return ONE - opposite * piece[4] if distance > piece[1] else h
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def slope_at(p: Any, piece: Any) -> Any:
     """The slope of the linear step at p."""
     distance = p - piece[0]
@@ -47,45 +51,47 @@ def slope_at(p: Any, piece: Any) -> Any:
     return piece[4] if distance > piece[1] else steep
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _probabilities(logits: Any, start: Any, paired: Any, p: Any, opposite: Any) -> Any:
     """Probabilities of "yes" of a run of flat columns; whether all logits are finite."""
-    strange = 0
+    strange, count = _NONE, np.uint64(p.shape[0])
     if paired:
-        for j in range(p.shape[0]):
-            no, yes = logits[2 * (start + j)], logits[2 * (start + j) + 1]
-            strange += not_finite(bits_of(no)) | not_finite(bits_of(yes))
+        for j in range(count):
+            no, yes = logits[_TWICE * (start + j)], logits[_TWICE * (start + j) + _NEXT]
+            odd = not_finite(bits_of(no)) | not_finite(bits_of(yes))
+            strange = np.int32(strange | (_ONE_MORE if odd else _NONE))
             p[j] = yes - no
     else:
-        for j in range(p.shape[0]):
-            strange += not_finite(bits_of(logits[start + j]))
+        for j in range(count):
+            odd = not_finite(bits_of(logits[start + j]))
+            strange = np.int32(strange | (_ONE_MORE if odd else _NONE))
             p[j] = logits[start + j]
-    for j in range(p.shape[0]):
+    for j in range(count):
         x = p[j]
         small = exp_of_negative(-abs(x))
         large = ONE / (ONE + small)
         small = small * large
         p[j] = large if x >= ZERO else small
         opposite[j] = small if x >= ZERO else large
-    return strange == 0
+    return strange == _NONE
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _masses(labels: Any, weights: Any, ignored: Any, start: Any, on: Any, off: Any) -> Any:
     """Weights of a run of columns, as those of "yes" and those of "no"; whether every label is 0, 1 or ignored."""
-    strange = 0
-    for j in range(on.shape[0]):
+    strange, count = _NONE, np.uint64(on.shape[0])
+    for j in range(count):
         label = labels[start + j]
         gone = label == ignored
         weight = ZERO if gone else ONE
-        strange += ((label & ~1) != 0) & (not gone)
+        strange = np.int32(strange | (_ONE_MORE if label & ~1 and not gone else _NONE))
         on[j] = weight if label == 1 else ZERO
         off[j] = ZERO if label == 1 else weight
     if weights.size:
-        for j in range(on.shape[0]):
+        for j in range(count):
             on[j] *= weights[start + j]
             off[j] *= weights[start + j]
-    return strange == 0
+    return strange == _NONE
 
 
 @njit(**FAST)
@@ -109,9 +115,10 @@ def column_sums(
         count = min(run, end * width - start)
         p, opposite = work[0, :count], work[1, :count]
         on, off = work[2, :count], work[3, :count]
-        if not _masses(labels, weights, ignored, start, on, off):
+        place = np.uint64(start)
+        if not _masses(labels, weights, ignored, place, on, off):
             return BAD_LABEL
-        if not _probabilities(logits, start, paired, p, opposite):
+        if not _probabilities(logits, place, paired, p, opposite):
             return NOT_FINITE
         for g in range(pieces.shape[0]):
             if width == 1:
@@ -121,7 +128,7 @@ def column_sums(
     return FINE
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _add_row(p: Any, opposite: Any, on: Any, off: Any, piece: Any, sums: Any) -> None:
     piece = (piece[0], piece[1], piece[2], piece[3], piece[4])
     for j in range(p.shape[0]):
@@ -132,7 +139,7 @@ def _add_row(p: Any, opposite: Any, on: Any, off: Any, piece: Any, sums: Any) ->
         sums[3, j] += off[j]
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _add_run(p: Any, opposite: Any, on: Any, off: Any, piece: Any, sums: Any) -> None:
     piece = (piece[0], piece[1], piece[2], piece[3], piece[4])
     found, false, positives, negatives = ZERO, ZERO, ZERO, ZERO
@@ -169,22 +176,29 @@ def column_gradient(
         count = min(run, end * width - start)
         p, opposite, by_step = work[0, :count], work[1, :count], work[2, :count]
         on, off = work[3, :count], work[4, :count]
-        _masses(labels, weights, ignored, start, on, off)
-        _probabilities(logits, start, paired, p, opposite)
+        place = np.uint64(start)
+        _masses(labels, weights, ignored, place, on, off)
+        _probabilities(logits, place, paired, p, opposite)
         by_step[:] = ZERO
         for g in range(pieces.shape[0]):
             _pull(p, on, off, pieces[g], slopes[g], by_step)
-        if paired:
-            for j in range(count):
-                pulled = by_step[j] * p[j] * opposite[j]
-                gradient[2 * (start + j)] = -pulled
-                gradient[2 * (start + j) + 1] = pulled
-        else:
-            for j in range(count):
-                gradient[start + j] = by_step[j] * p[j] * opposite[j]
+        _write(by_step, p, opposite, place, paired, gradient)
 
 
-@njit(**FAST)
+@njit(**INLINE)
+def _write(by_step: Any, p: Any, opposite: Any, start: Any, paired: Any, gradient: Any) -> None:
+    """From the derivative by the probability to that by the logits."""
+    if paired:
+        for j in range(np.uint64(p.shape[0])):
+            pulled = by_step[j] * p[j] * opposite[j]
+            gradient[_TWICE * (start + j)] = -pulled
+            gradient[_TWICE * (start + j) + _NEXT] = pulled
+    else:
+        for j in range(np.uint64(p.shape[0])):
+            gradient[start + j] = by_step[j] * p[j] * opposite[j]
+
+
+@njit(**INLINE)
 def _pull(p: Any, on: Any, off: Any, piece: Any, slopes: Any, by_step: Any) -> None:
     """Add the derivative by the probability."""
     piece = (piece[0], piece[1], piece[2], piece[3], piece[4])
