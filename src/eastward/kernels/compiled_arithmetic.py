@@ -21,7 +21,9 @@ __all__ = [
     "FAST",
     "FINE",
     "HALF",
+    "INFINITY",
     "INLINE",
+    "MAGNITUDE",
     "NOT_FINITE",
     "ONE",
     "TWO",
@@ -66,7 +68,8 @@ _P1, _P2, _P3, _P4, _P5 = (
 # Adding it rounds to a whole number, which then stands in the lowest bits.
 _ROUND = np.float32(1.5 * 2**23)
 _LOWEST, _SHIFT = np.float32(-87.0), np.int32(23)
-_MAGNITUDE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+# Of a float's bits: those but the sign, and those of infinity.
+MAGNITUDE, INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 _NOTHING, _LOWEST_FLOAT = np.int32(0), np.finfo(np.float32).min
 
 
@@ -109,7 +112,7 @@ def exp_of_negative(x: Any) -> Any:
 @njit(**EXACT)
 def not_finite(bits: Any) -> Any:
     """Whether the bits are those of NaN or infinity; arithmetic on such numbers may be optimised away."""
-    return (bits & _MAGNITUDE) >= _INFINITY
+    return (bits & MAGNITUDE) >= INFINITY
 
 
 @intrinsic
@@ -150,8 +153,8 @@ def largest(rows: Any, n: Any) -> Any:
 def _all_finite(row: Any) -> Any:
     magnitude = _NOTHING
     for c in range(row.shape[0]):
-        magnitude = max(magnitude, bits_of(row[c]) & _MAGNITUDE)
-    return magnitude < _INFINITY
+        magnitude = max(magnitude, bits_of(row[c]) & MAGNITUDE)
+    return magnitude < INFINITY
 
 
 @intrinsic

@@ -18,13 +18,15 @@ from eastward.kernels.compiled_arithmetic import (
     FAST,
     FINE,
     HALF,
+    INFINITY,
+    INLINE,
+    MAGNITUDE,
     NOT_FINITE,
     ONE,
     TWO,
     ZERO,
     bits_of,
     exp_of_negative,
-    not_finite,
     place_of,
 )
 
@@ -32,34 +34,31 @@ __all__ = ["narrow_gradient", "narrow_sums"]
 
 BLOCK = 128
 _SMALL = np.float32(1e-12)
-_LOWEST = np.float32(-np.inf)
+_LOWEST, _NONE = np.float32(-np.inf), np.int32(0)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _load(logits: Any, start: Any, count: Any, block: Any, first: Any, second: Any) -> Any:
     """Transpose a block of rows, find their two largest logits; whether all are finite."""
-    size = logits.shape[1]
-    finite = True
-    for j in range(count):
+    magnitude, size = _NONE, np.uint64(logits.shape[1])
+    # Places are unsigned: those that might count from the end make no vectors.
+    for j in range(np.uint64(count)):
         for c in range(size):
-            block[c, j] = logits[start + j, c]
+            block[c, j] = logits[np.uint64(start) + j, c]
     for j in range(count):
         first[j] = _LOWEST
         second[j] = _LOWEST
     for c in range(size):
-        row = block[c]
-        strange = 0
         for j in range(count):
-            strange += not_finite(bits_of(row[j]))
-        finite = finite and strange == 0
+            magnitude = max(magnitude, bits_of(block[c, j]) & MAGNITUDE)
         for j in range(count):
-            z, top = row[j], first[j]
+            z, top = block[c, j], first[j]
             second[j] = max(second[j], min(top, z))
             first[j] = max(top, z)
-    return finite
+    return magnitude < INFINITY
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _places(
     labels: Any, weights: Any, ignored: Any, size: Any, start: Any, places: Any, masses: Any
 ) -> Any:
@@ -72,7 +71,7 @@ def _places(
     return known
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _relative(count: Any, block: Any, first: Any, second: Any, total: Any) -> None:
     """Logits to u, in place; ``first`` becomes the largest u, ``total`` the sum of u."""
     for j in range(count):
@@ -88,7 +87,7 @@ def _relative(count: Any, block: Any, first: Any, second: Any, total: Any) -> No
         first[j] = second[j]
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _steps(count: Any, block: Any, constants: Any, last: Any, steps: Any, total: Any) -> None:
     """Fill ``steps`` with h, and add their sums to ``total``."""
     low, high, slope, middle, temperature = constants
@@ -140,7 +139,7 @@ def narrow_sums(
     return FINE
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _add_masses(count: Any, steps: Any, share: Any, sums: Any) -> None:
     for c in range(steps.shape[0]):
         step, mass = steps[c], ZERO
@@ -198,12 +197,12 @@ def narrow_gradient(
             share[j] = inverse * masses[j]
         _pull(count, block, steps, slopes, constants, mean, share, last, places)
         _send(count, block, steps, first, second, total, last, constants, detached)
-        for j in range(count):
-            for c in range(size):
-                gradient[start + j, c] = steps[c, j]
+        for j in range(np.uint64(count)):
+            for c in range(np.uint64(size)):
+                gradient[np.uint64(start) + j, c] = steps[c, j]
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _runner_up(count: Any, block: Any, first: Any, second: Any) -> None:
     for c in range(block.shape[0]):
         row = block[c]
@@ -212,7 +211,7 @@ def _runner_up(count: Any, block: Any, first: Any, second: Any) -> None:
             second[j] = max(second[j], u if u < first[j] else ZERO)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _pull(
     count: Any,
     block: Any,
@@ -241,7 +240,7 @@ def _pull(
         steps[label, j] += slopes[0, label] * share[j] * steep * u
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _send(
     count: Any,
     block: Any,

@@ -5,7 +5,7 @@ Vectors run along classes. The formulas are those of :mod:`eastward.kernels.eage
 :math:`e^{z_k - z_1} = u_k / u_1`, which wait in the array that becomes the gradient, if there is one. The largest class
 is punched out of them: a zero adds nothing to any sum, and loops need not ask for it. Where several are largest none is
 above the threshold, and all stay. Every loop does one thing: doing two makes vectors narrower, and looking for a place
-makes none at all. Rows are named by array and number, since a view of a row costs Numba two locked operations.
+makes none at all.
 """
 
 from __future__ import annotations
