@@ -139,7 +139,9 @@ class Start(Callback):
         if run.stage.objective != "cross_entropy":
             return
         held = HeldOut(*held_out_logits(run))
-        offsets = tune_decision(held, run.rows, run.metric, random_state=self.seed)
+        offsets = tune_decision(
+            held, run.rows, run.metric, random_state=self.seed, keeps_classes=True
+        )
         self.members = copy.deepcopy(run.members).eval()
         self.offsets = offsets.numpy()
         self.seconds = sum(record["seconds"] for record in run.history)

@@ -225,6 +225,21 @@ def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labe
     assert torch.equal(tune_decision(held, single, metric), by_labels)
 
 
+def test_a_final_decision_gives_up_no_class():
+    X, y = clusters(counts=(90, 45, 12, 9, 6), spread=1.5)
+    rare = y > 1
+    y[rare] = np.random.default_rng(3).permutation(y[rare])
+    model = quick(n_folds=3, max_epochs=15).fit(X, y)
+    scores, _ = held_out(model, X, y)
+    counts = np.bincount(y)
+    given = np.bincount((scores.numpy() + model.offsets_).argmax(1), minlength=5)
+    assert (given >= np.minimum(counts, np.maximum(3, -(-counts // 2)))).all()
+    held = HeldOut(torch.arange(len(y)), scores, torch.zeros(len(y)))
+    rows = Rows(None, torch.from_numpy(y), None, [], list(torch.arange(len(y)).chunk(3)), 5)
+    start = tune_decision(held, rows, metrics.get("f1_macro")).numpy()
+    assert (np.bincount((scores.numpy() + start).argmax(1), minlength=5) < given).any()
+
+
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])
 def test_every_recipe_reports_its_stages_and_epochs(table, recipe):
     model = quick(recipe=recipe, max_epochs=4, n_folds=1).fit(*table)

@@ -149,7 +149,9 @@ def run_stages(
     model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
     if _tunes_decision(model):
         last = list(result.held_out.values())[-1]
-        model.offsets_ = tune_decision(last, rows, model.metric_, random_state=seed).numpy()
+        model.offsets_ = tune_decision(
+            last, rows, model.metric_, random_state=seed, keeps_classes=True
+        ).numpy()
     model.report_["sentences"].append(_decision_sentence(model))
     model.n_iter_ = len(model.history_)
 
