@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -236,8 +238,17 @@ def test_a_final_decision_gives_up_no_class():
     assert (given >= np.minimum(counts, np.maximum(3, -(-counts // 2)))).all()
     held = HeldOut(torch.arange(len(y)), scores, torch.zeros(len(y)))
     rows = Rows(None, torch.from_numpy(y), None, [], list(torch.arange(len(y)).chunk(3)), 5)
-    start = tune_decision(held, rows, metrics.get("f1_macro")).numpy()
-    assert (np.bincount((scores.numpy() + start).argmax(1), minlength=5) < given).any()
+    metric = metrics.get("f1_macro")
+    start = tune_decision(held, rows, metric)
+    assert (np.bincount((scores + start).argmax(1), minlength=5) < given).any()
+    kept = tune_decision(held, rows, metric, keeps_classes=True)
+    expected = decisions.keep_classes(
+        decisions.smoothed_offsets(scores, torch.from_numpy(y), metric), scores, y, metric
+    )
+    assert torch.equal(kept, expected.float())
+    single = replace(rows, valid=rows.valid[:1])
+    plain = tune_decision(held, single, metric)
+    assert torch.equal(tune_decision(held, single, metric, keeps_classes=True), plain)
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])

@@ -184,11 +184,13 @@ def tune_decision(
     random_state: int = 0,
     keeps_classes: bool = False,
 ) -> Tensor:
-    """Offsets for held-out logits; a final decision may not give up a class (:func:`~eastward.decisions.keep_classes`).
+    """Offsets for held-out logits.
 
     The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
     many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
-    probabilities are no expectations of labels as they come.
+    probabilities are no expectations of labels as they come. The final decision of cross-fitted networks gives up no
+    class (:func:`~eastward.decisions.keep_classes`); the one or two rows by which a single network would be held to
+    that are too few.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
@@ -203,7 +205,7 @@ def tune_decision(
         offsets = smoothed_offsets(scores, targets, metric, **options)
     else:
         offsets = bagged_offsets(scores, targets, metric, n_bags=n_bags, **options)
-    if keeps_classes:
+    if keeps_classes and cross_fitted:
         offsets = keep_classes(offsets, scores, targets, metric, sample_weight=weights)
     return offsets.float()
 
