@@ -69,7 +69,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, for a
         single network only if offsets tuned without a fold's rows beat arg max on them. For cross-fitted networks,
         up to 10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
-        (:func:`eastward.decisions.smoothed_offsets`).
+        (:func:`eastward.decisions.smoothed_offsets`), and no class is given up that the metric counts
+        (:func:`eastward.decisions.keep_classes`).
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.
     validation_fraction : float, default=0.2
