@@ -107,8 +107,8 @@ def table(scores: Scores) -> str:
     sets = scores["f1", "no rule"]
     splits = sum(len(values) for values in sets.values())
     note = (
-        f"Mean over {len(sets)} tables ({splits} splits); in brackets the difference to no rule, sets better–worse, and "
-        "Wilcoxon's p."
+        f"Mean over {len(sets)} tables ({splits} splits); in brackets the difference to no rule, sets better–worse, "
+        "and Wilcoxon's p."
     )
     return "\n".join(lines) + "\n\n" + note + "\n"
 
