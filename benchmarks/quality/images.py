@@ -257,7 +257,7 @@ def target_table(cells: list[dict[str, Any]]) -> str:
                 gains = [np.mean([c[ours] - c[other] for c in scores]) for other in others]
                 shown = [f"{gain:+.3f}{'' if others is fives else _met(gain)}" for gain in gains]
                 lines.append(f"| {name}, {who} | {len(scores)} | " + " | ".join(shown) + " |")
-    note = f"Asked for: {TARGET} over each of these as a single network, by `EASTClassifier` with one network or several."
+    note = f"Asked for: {TARGET} over each of these as one network, by `EASTClassifier` with one network or several."
     return note + "\n\n" + "\n".join(lines)
 
 
