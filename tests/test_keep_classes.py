@@ -140,6 +140,20 @@ def test_rows_of_no_weight_do_not_exist():
     assert torch.equal(kept, alone)
 
 
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_under_weights_the_weight_of_rows_counts_and_not_their_number(scale):
+    scores, targets = problem([60, 20], signal=0.3)
+    weight = scale * torch.where(targets == 1, 4.0, 1.0).double()
+    away = torch.tensor([4.0, -4.0], dtype=torch.float64)
+    kept = decisions.keep_classes(away, scores, targets, "f1", sample_weight=weight)
+    decided = (scores + kept).argmax(1)
+    assert weight[decided == 1].sum() >= scale * 10 * 4.0
+    assert (decided == 1).sum() > 10, "rows of the other class weigh less"
+    nothing = torch.where(targets == 1, 1e-6, 1e3).double()
+    hardly = decisions.keep_classes(away, scores, targets, "f1", sample_weight=nothing)
+    assert given(scores, hardly)[1] <= 10
+
+
 def test_too_many_cells_are_not_searched(monkeypatch):
     from eastward.decisions import keeping
 

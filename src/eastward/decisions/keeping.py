@@ -58,7 +58,7 @@ def keep_classes(
         rare they are: every class for macro-averaged F-scores, recall and balanced accuracy, the positive one for
         binary F-scores; none for accuracy, costs and precision, which giving up a class may serve best.
     sample_weight : Tensor or array, optional
-        ``(N,)``; rows of weight zero do not exist.
+        ``(N,)``; what counts is then the weight of the rows instead of their number.
     max_offset : float, default=6.0
         No offset is raised further than this many nats.
 
@@ -96,27 +96,35 @@ def _kept(sample: Sample, merit: Merit, start: Tensor, reach: float) -> Tensor:
     for label in torch.nonzero((known == 0) & (offsets < 0)).flatten().tolist():
         if _counts(merit, label):
             offsets[label] = 0.0
-    wanted = torch.minimum(known, (SHARE_OF_ROWS * known).ceil().long().clamp_min(FEWEST_ROWS))
+    wanted = _wanted(known, sample.class_mass())
     for _ in range(SWEEPS):
-        given = torch.bincount((sample.scores + offsets).argmax(1), minlength=len(offsets))
+        decided = (sample.scores + offsets).argmax(1)
+        given = torch.zeros_like(wanted).index_add(0, decided, sample.weight)
         short = [c for c in known.argsort(stable=True).tolist() if given[c] < wanted[c]]
-        short = [label for label in short if _counts(merit, label)]
         before = offsets.clone()
         for label in short:
-            offsets[label] = _raised(sample, offsets, label, int(wanted[label]), reach)
+            if _counts(merit, label):
+                offsets[label] = _raised(sample, offsets, label, float(wanted[label]), reach)
         if torch.equal(before, offsets):
             break
     return start if torch.equal(offsets, start - start.mean()) else offsets - offsets.mean()
 
 
-def _raised(sample: Sample, offsets: Tensor, label: int, wanted: int, reach: float) -> float:
-    """The offset by which ``wanted`` rows are decided for the class, or as many as are within reach."""
+def _wanted(known: Tensor, mass: Tensor) -> Tensor:
+    """The mass of rows that each class has to be given: so many rows of the weight that its own have on average."""
+    rows = torch.minimum(known, (SHARE_OF_ROWS * known).ceil().long().clamp_min(FEWEST_ROWS))
+    # Sums of weights round.
+    return (1 - 1e-9) * rows * mass / known.clamp_min(1)
+
+
+def _raised(sample: Sample, offsets: Tensor, label: int, wanted: float, reach: float) -> float:
+    """The offset by which rows of that mass are decided for the class, or as much as is within reach."""
     current = float(offsets[label])
     shifted = sample.scores + offsets
     shifted[:, label] = -torch.inf
-    margins = (shifted.max(1).values - sample.scores[:, label]).sort().values
-    within = int((margins < reach).sum())
-    count = min(wanted, within)
+    margins, order = (shifted.max(1).values - sample.scores[:, label]).sort()
+    enough = int((sample.weight[order].cumsum(0) < wanted).sum()) + 1
+    count = min(enough, int((margins < reach).sum()))
     if count == 0:
         return current
     low = float(margins[count - 1])
