@@ -23,6 +23,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 
 from eastward import metrics
 from eastward.confusion import hard_confusion
+from eastward.decisions import keep_classes
 from eastward.ensemble_estimator import EASTEnsembleClassifier
 from eastward.ensemble_estimator.fitting import log_mean
 from eastward.metrics import Metric
@@ -52,6 +53,13 @@ class Problem:
         codes, scores = self.split.train_codes[known], held_out[known]
         bags = 15 if label_share == 1 else 5
         return bagged(scores, codes, kind, cost=cost, bags=bags, label_share=label_share)
+
+    def kept_offsets(self, held_out: Array, *, label_share: float = DEFAULT.label_share) -> Array:
+        """Offsets as the ensemble has them: no class is given up."""
+        found = self.offsets(held_out, label_share=label_share)
+        known = np.isfinite(held_out).all(axis=1)
+        codes = self.split.train_codes[known]
+        return keep_classes(found, held_out[known], codes, self.metric).numpy()
 
     def merit(self, predicted: Array, codes: Array) -> float:
         """The metric of predictions; higher is better."""
@@ -131,13 +139,13 @@ def blended(
     label_share: float = DEFAULT.label_share,
 ) -> Predictions:
     """The mean of the parts, with a decision of the given share of labels."""
-    offsets = problem.offsets(blend_of(found, parts, test=False), label_share=label_share)
+    offsets = problem.kept_offsets(blend_of(found, parts, test=False), label_share=label_share)
     return [(blend_of(found, parts, test=True) + offsets).argmax(1)]
 
 
 def smoothed(found: Components, problem: Problem, *, name: str) -> Predictions:
     """One component with the ensemble's way of deciding."""
-    offsets = problem.offsets(found[name].held_out, label_share=DEFAULT.label_share)
+    offsets = problem.kept_offsets(found[name].held_out)
     return [(found[name].test_mean + offsets).argmax(1)]
 
 

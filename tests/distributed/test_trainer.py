@@ -52,6 +52,15 @@ def test_two_processes_train_the_model_of_one():
     assert first[0]["valid_loss"] == pytest.approx(first[1]["valid_loss"], abs=1e-6)
 
 
+def test_networks_of_ones_own_are_cross_fitted_by_two_processes():
+    X, y = clusters(counts=(71, 38, 16))
+    own = partial(model, module=torch.nn.Linear, patience=1, max_epochs=8)
+    alone, together = own().fit(X, y), own(devices=2, strategy="ddp").fit(X, y)
+    assert alone.members_.size == 2
+    for name, value in weights_of(alone).items():
+        np.testing.assert_allclose(weights_of(together)[name], value, atol=2e-3)
+
+
 def shuffled_loader(X, y):
     rows = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(y))
     return DataLoader(rows, batch_size=31, shuffle=True)

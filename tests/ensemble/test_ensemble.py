@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 import eastward as ew
+from eastward.decisions import smoothed_offsets
 from eastward.ensemble_estimator import fitting
 
 ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
@@ -38,6 +39,24 @@ def test_the_decision_is_an_offset_of_the_mean_of_the_parts(fitted, clusters):
     assert fitted.predict_proba(X) == pytest.approx(expected)
     assert np.abs(fitted.offsets_).max() > 0
     assert fitted.offsets_.sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_no_class_is_given_up(quick, clusters):
+    """Labels of the rarest classes are noise: offsets that follow their few rows would leave some of them out."""
+    X, y = clusters(counts=(120, 60, 12, 9, 7, 5))
+    rare = y > 1
+    y[rare] = np.random.default_rng(3).permutation(y[rare])
+    model = quick().fit(X, y)
+    scores, codes = model.held_out_["mean"], model.held_out_codes_
+    counts = np.bincount(codes, minlength=6)
+    fewest = np.minimum(counts, np.maximum(3, -(-counts // 2)))
+
+    def is_kept(offsets):
+        return np.bincount((scores + offsets).argmax(1), minlength=6) >= fewest
+
+    assert is_kept(model.offsets_).all()
+    assert not is_kept(smoothed_offsets(scores, codes, "f1_macro", n_bags=3).numpy()).all()
+    assert not is_kept(model.decide_by("accuracy").offsets_).all(), "accuracy may give them up"
 
 
 def test_networks_have_half_of_the_votes():

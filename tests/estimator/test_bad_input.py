@@ -120,11 +120,6 @@ def test_a_module_that_is_none(table, module):
         quick(module=module).fit(*table)
 
 
-def test_a_module_trains_alone(table):
-    with refused("n_folds of EASTClassifier must be 1 with a module of your own; got 3"):
-        quick(module=torch.nn.Linear, n_folds=3).fit(*table)
-
-
 def test_validation_labels_must_be_known(table):
     X, y = table
     with refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -223,6 +225,30 @@ def test_offsets_of_few_rows_follow_expectations_and_those_of_weighted_rows_labe
     assert torch.equal(tune_decision(held, alike, metric), tune_decision(held, plain, metric))
     by_labels = decisions.bagged_offsets(scores, targets, metric).float()
     assert torch.equal(tune_decision(held, single, metric), by_labels)
+
+
+def test_a_final_decision_gives_up_no_class():
+    X, y = clusters(counts=(90, 45, 12, 9, 6), spread=1.5)
+    rare = y > 1
+    y[rare] = np.random.default_rng(3).permutation(y[rare])
+    model = quick(n_folds=3, max_epochs=15).fit(X, y)
+    scores, _ = held_out(model, X, y)
+    counts = np.bincount(y)
+    given = np.bincount((scores.numpy() + model.offsets_).argmax(1), minlength=5)
+    assert (given >= np.minimum(counts, np.maximum(3, -(-counts // 2)))).all()
+    held = HeldOut(torch.arange(len(y)), scores, torch.zeros(len(y)))
+    rows = Rows(None, torch.from_numpy(y), None, [], list(torch.arange(len(y)).chunk(3)), 5)
+    metric = metrics.get("f1_macro")
+    start = tune_decision(held, rows, metric)
+    assert (np.bincount((scores + start).argmax(1), minlength=5) < given).any()
+    kept = tune_decision(held, rows, metric, keeps_classes=True)
+    expected = decisions.keep_classes(
+        decisions.smoothed_offsets(scores, torch.from_numpy(y), metric), scores, y, metric
+    )
+    assert torch.equal(kept, expected.float())
+    single = replace(rows, valid=rows.valid[:1])
+    plain = tune_decision(held, single, metric)
+    assert torch.equal(tune_decision(held, single, metric, keeps_classes=True), plain)
 
 
 @pytest.mark.parametrize("recipe", ["auto", "paper", "cross_entropy"])

@@ -64,11 +64,12 @@ def test_a_tuned_decision_is_part_of_the_graph(table, tmp_path):
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
 
 
-def test_a_module_of_ones_own_and_two_classes(table, tmp_path):
+@pytest.mark.parametrize("n_folds", [1, 2])
+def test_a_module_of_ones_own_and_two_classes(table, tmp_path, n_folds):
     X, y = table
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
-    model = quick(module=module, n_folds=1).fit(X / [1000, 1, 1, 1, 1, 1], y == "ant")
+    model = quick(module=module, n_folds=n_folds).fit(X / [1000, 1, 1, 1, 1, 1], y == "ant")
     with pytest.raises(ValueError, match="example of export_onnx must be given"):
         export_onnx(model, tmp_path / "model.onnx")
     export_onnx(model, tmp_path / "model.onnx", example=torch.zeros(2, 6))

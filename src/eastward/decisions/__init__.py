@@ -12,6 +12,7 @@ from eastward.decisions.guard import (
     offset_evidence,
     stratified_folds,
 )
+from eastward.decisions.keeping import keep_classes
 from eastward.decisions.multilabel import multilabel_thresholds
 from eastward.decisions.offsets import tune_offsets
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
@@ -29,6 +30,7 @@ __all__ = [
     "decide",
     "decision_gain",
     "guarded_offsets",
+    "keep_classes",
     "multilabel_thresholds",
     "offset_evidence",
     "smoothed_offsets",

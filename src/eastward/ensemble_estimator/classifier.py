@@ -47,7 +47,8 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
-        Whether offsets are tuned; otherwise the most probable class is predicted.
+        Whether offsets are tuned; otherwise the most probable class is predicted. No class is given up that the metric
+        counts (:func:`eastward.decisions.keep_classes`).
     label_share : float in [0, 1], default=0.25
         Share of the labels in what the offsets are tuned for; the rest is what the ensemble itself expects. 1 uses the
         labels alone, as :class:`~eastward.TunedDecisionClassifierCV` does; 0 trusts the probabilities.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from eastward import _checks
 from eastward.confusion import hard_confusion
-from eastward.decisions import smoothed_offsets
+from eastward.decisions import keep_classes, smoothed_offsets
 from eastward.ensemble_estimator.encoding import Encoder, checked_table
 from eastward.ensemble_estimator.folds import Fitting, deal_folds
 from eastward.ensemble_estimator.networks import Networks
@@ -105,14 +105,7 @@ def decide(model: Any) -> None:
     scores, codes, weights = model.held_out_["mean"], model.held_out_codes_, model.held_out_weights_
     offsets = np.zeros(len(model.classes_))
     if model.tune_decision and len(codes):
-        offsets = smoothed_offsets(
-            scores,
-            codes,
-            model.metric_,
-            label_share=float(model.label_share),
-            n_bags=int(model.n_bags),
-            sample_weight=weights,
-        ).numpy()
+        offsets = _tuned_offsets(model, scores, codes, weights)
     model.offsets_ = offsets
     judge = _judge(model.metric_, codes, weights, len(offsets))
     model.report_ = {
@@ -121,6 +114,20 @@ def decide(model: Any) -> None:
         "parts": {name: judge(table) for name, table in model.held_out_.items()},
         "tuned": judge(scores + offsets),
     }
+
+
+def _tuned_offsets(model: Any, scores: Array, codes: Array, weights: Array | None) -> Array:
+    """What the metric wants, as far as no class is given up for it."""
+    found = smoothed_offsets(
+        scores,
+        codes,
+        model.metric_,
+        label_share=float(model.label_share),
+        n_bags=int(model.n_bags),
+        sample_weight=weights,
+    )
+    kept: Array = keep_classes(found, scores, codes, model.metric_, sample_weight=weights).numpy()
+    return kept
 
 
 def log_mean(parts: Mapping[str, Array]) -> Array:

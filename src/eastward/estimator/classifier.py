@@ -43,15 +43,16 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor.
     module : None, class, callable or Module, default=None
         The network: None for an MLP of the ``hidden`` widths; a class or factory ``(n_features, n_classes) ->
-        Module``; or a module, which is copied. It returns logits. With a module, X may have any rank (images,
-        sequences) or be a dictionary of tensors.
+        Module``; or a module, which is copied, and whose weights are the start. It returns logits. With a module, X
+        may have any rank (images, sequences) or be a dictionary of tensors.
     hidden : sequence of int, default=(512, 256, 128)
         Hidden layers of the default network.
     recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}, default="auto"
         See :func:`eastward.training.recipe_stages`. "paper" is EAST as published: from scratch, cooled on plateaus.
     n_folds : int or "auto", default="auto"
         Cross-fitted networks; 1 uses a single validation split. "auto": 5 for tables of up to 50 000 rows under
-        ``recipe="auto"``, else 1.
+        ``recipe="auto"``, else 1. With a module of your own "auto" is 1: five of them are called one after the other
+        and take five times as long, and often they are worth it. A factory gives each its own initial weights.
     max_epochs : int, default=200
         Upper limit of epochs in a stage.
     batch_size : int or "auto", default="auto"
@@ -68,7 +69,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, for a
         single network only if offsets tuned without a fold's rows beat arg max on them. For cross-fitted networks,
         up to 10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
-        (:func:`eastward.decisions.smoothed_offsets`).
+        (:func:`eastward.decisions.smoothed_offsets`), and no class is given up that the metric counts
+        (:func:`eastward.decisions.keep_classes`).
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.
     validation_fraction : float, default=0.2

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.estimator.preparation import check_finite
-from eastward.training import Rows, SoloMember, StackedMLP
+from eastward.training import SeparateMembers, SoloMember, StackedMLP
+from eastward.training.members import Members
 
 # Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
@@ -126,9 +127,6 @@ def num_folds(model: Any, count: int) -> int:
     else:
         tables = model.module is None and model.recipe == "auto" and count <= ROWS_FOR_FOLDS
         wanted = 5 if tables else 1
-    if wanted > 1 and model.module is not None:
-        advice = "Wrap the classifier in cross-validation, or leave n_folds at 1."
-        _checks.fail("EASTClassifier", "n_folds", "1 with a module of your own", wanted, advice)
     return max(1, min(wanted, count // 2))
 
 
@@ -138,14 +136,16 @@ def fabric_options(model: Any) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names}
 
 
-def new_members(model: Any, rows: Rows) -> StackedMLP | SoloMember:
-    """Untrained networks: K of the default kind, or the user's one."""
-    outputs = rows.num_outputs
+def new_members(model: Any, num_inputs: Any, num_outputs: int) -> Members:
+    """Untrained networks: ``n_folds_`` of the default kind, or of the user's."""
     if model.module is None:
-        widths = [rows.inputs.shape[1], *model.hidden, outputs]
-        return StackedMLP(model.n_folds_, widths, model.dropout)
-    module = build_module(model.module, model.n_features_in_, outputs)
-    return SoloMember(module, outputs, multilabel=rows.multilabel)
+        return StackedMLP(model.n_folds_, [num_inputs, *model.hidden, num_outputs], model.dropout)
+    modules = [
+        build_module(model.module, model.n_features_in_, num_outputs) for _ in range(model.n_folds_)
+    ]
+    if len(modules) == 1:
+        return SoloMember(modules[0], num_outputs, multilabel=model.multilabel_)
+    return SeparateMembers(modules, num_outputs, multilabel=model.multilabel_)
 
 
 def build_module(module: Any, num_features: Any, num_outputs: int) -> nn.Module:

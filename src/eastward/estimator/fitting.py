@@ -124,7 +124,8 @@ def run_stages(
     stages = recipe_stages(
         model.recipe, **construction.stage_options(model, count or len(rows.train[0]), rarest)
     )
-    model.members_ = construction.new_members(model, rows)
+    width = rows.inputs.shape[1] if model.module is None else None
+    model.members_ = construction.new_members(model, width, rows.num_outputs)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
     files = loader.table.identity if isinstance(loader, StreamBatches) else ""
     identity = "" if checkpoint is None else _identity(model, rows, stages, seed) + files
@@ -148,7 +149,9 @@ def run_stages(
     model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
     if _tunes_decision(model):
         last = list(result.held_out.values())[-1]
-        model.offsets_ = tune_decision(last, rows, model.metric_, random_state=seed).numpy()
+        model.offsets_ = tune_decision(
+            last, rows, model.metric_, random_state=seed, keeps_classes=True
+        ).numpy()
     model.report_["sentences"].append(_decision_sentence(model))
     model.n_iter_ = len(model.history_)
 

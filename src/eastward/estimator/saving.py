@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from eastward import _checks
-from eastward.estimator.construction import build_module
+from eastward.estimator.construction import new_members
 from eastward.estimator.scaling import Scaler
 from eastward.saved_folder import (
     SavedFolder,
@@ -28,7 +28,7 @@ from eastward.saved_folder import (
     plain,
     restored,
 )
-from eastward.training import SoloMember, StackedMLP
+from eastward.training.members import Members
 
 __all__ = ["load", "save"]
 
@@ -122,21 +122,14 @@ def _described(
     return model
 
 
-def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
-    outputs = len(document["classes"])
+def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -> Members:
     if document["own_module"] and model.module is None:
         advice = (
             "Call load(path, module=...) with the class, factory or module it was trained with."
         )
         _checks.fail("load", "module", "given for this model", "None", advice)
-    members: StackedMLP | SoloMember
-    if document["own_module"]:
-        network = build_module(model.module, model.n_features_in_, outputs)
-        members = SoloMember(network, outputs, multilabel=document["multilabel"])
-    else:
-        inputs = document["n_features_in"] if model.scaler_ is None else model.scaler_.width
-        widths = [inputs, *model.hidden, outputs]
-        members = StackedMLP(document["n_folds"], widths, model.dropout)
+    inputs = document["n_features_in"] if model.scaler_ is None else model.scaler_.width
+    members = new_members(model, inputs, len(document["classes"]))
     state = {k.removeprefix("members."): v for k, v in tensors.items() if k.startswith("members.")}
     try:
         members.load_state_dict(state)

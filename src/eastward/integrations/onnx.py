@@ -16,7 +16,7 @@ from eastward.decision_estimator import TunedDecisionClassifierCV
 from eastward.decisions.cross_fitting import SMALLEST_PROBABILITY
 from eastward.estimator import EASTClassifier
 from eastward.integrations._extras import missing_extra
-from eastward.training import SoloMember
+from eastward.training import SeparateMembers, SoloMember, StackedMLP
 
 try:
     import onnx
@@ -57,14 +57,23 @@ class _Graph(nn.Module):
         return probabilities, probabilities.argmax(dim=1)
 
     def _logits(self, features: Tensor) -> Tensor:
-        """Logits ``(K, n, C)``; a user's module is called itself, because its wrapper counts rows in Python."""
-        if not isinstance(self.members, SoloMember):
+        """Logits ``(K, n, C)``; a user's modules are called themselves: their wrapper counts rows in Python."""
+        if isinstance(self.members, StackedMLP):
             return self.members(features)  # type: ignore[no-any-return]  # a module
-        output: Tensor = self.members.module(features)
-        if self.single:
-            positive = output.reshape(-1, 1)
-            output = torch.cat([torch.zeros_like(positive), positive], dim=1)
-        return output.unsqueeze(0)
+        return torch.stack([self._own_logits(module(features)) for module in _own(self.members)])
+
+    def _own_logits(self, output: Tensor) -> Tensor:
+        if not self.single:
+            return output
+        positive = output.reshape(-1, 1)
+        return torch.cat([torch.zeros_like(positive), positive], dim=1)
+
+
+def _own(members: SoloMember | SeparateMembers) -> list[nn.Module]:
+    """The user's modules."""
+    if isinstance(members, SoloMember):
+        return [members.module]
+    return [network.module for network in members.networks]  # type: ignore[misc]  # solo members
 
 
 def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None:
@@ -101,9 +110,9 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
             advice = "Pass two rows of its input."
             _checks.fail("export_onnx", "example", "given for a module of your own", "None", advice)
         example = torch.zeros(2, inner.n_features_in_)
-    if isinstance(inner.members_, SoloMember) and not inner.multilabel_:
+    if not isinstance(inner.members_, StackedMLP) and not inner.multilabel_:
         with torch.no_grad():
-            graph.single = inner.members_.module(example).numel() == len(example)
+            graph.single = _own(inner.members_)[0](example).numel() == len(example)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.part")
     try:

@@ -9,7 +9,7 @@ from eastward.training.batches import (
 )
 from eastward.training.hooks import Callback
 from eastward.training.loop import Run, run_stage
-from eastward.training.members import SoloMember, StackedMLP, plain_mlp
+from eastward.training.members import SeparateMembers, SoloMember, StackedMLP, plain_mlp
 from eastward.training.runner import TrainingResult, train_members
 from eastward.training.stages import RECIPES, Stage, recipe_stages
 
@@ -19,6 +19,7 @@ __all__ = [
     "LoaderBatches",
     "Rows",
     "Run",
+    "SeparateMembers",
     "ShuffledBatches",
     "SoloMember",
     "StackedMLP",

@@ -81,6 +81,8 @@ def _pieces(inputs: Any, rows: int, parts: int, *, stacked: bool) -> list[Any]:
     """Consecutive rows in ``parts`` micro-batches whose sizes differ by one at most."""
     bounds = [round(rows * part / parts) for part in range(parts + 1)]
     slices = [slice(*pair) for pair in pairwise(bounds)]
+    if isinstance(inputs, list):  # of inputs, one entry for each member
+        return [[take(own, part) for own in inputs] for part in slices]
     return [inputs[:, part] if stacked else take(inputs, part) for part in slices]
 
 

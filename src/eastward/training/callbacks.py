@@ -10,6 +10,7 @@ from torch import Tensor
 from eastward.annealing import PlateauCooling
 from eastward.training.hooks import Callback
 from eastward.training.loop import Run
+from eastward.training.members import SeparateMembers
 from eastward.training.stages import Stage
 from eastward.training.validation import validate_once
 
@@ -72,6 +73,11 @@ class KeepBest(Callback):
         self.best, self.waited = [float("inf")] * size, [0] * size
         self.states = [run.members.member_state(k) for k in range(size)]
 
+    def epoch_start(self, run: Run) -> None:
+        """Members that are done need not learn; several processes count on the gradient of all, though."""
+        if isinstance(run.members, SeparateMembers) and not run.processes.many:
+            run.members.rest(k for k in range(run.members.size) if self._done(k))
+
     def epoch_end(self, run: Run) -> None:
         """Keep what improved; stop when nobody has patience left."""
         losses = torch.zeros(0) if run.valid_losses is None else run.valid_losses
@@ -90,6 +96,8 @@ class KeepBest(Callback):
 
     def stage_end(self, run: Run) -> None:
         """Put the best of each member back."""
+        if isinstance(run.members, SeparateMembers):
+            run.members.rest(())
         for k, state in enumerate(self.states):
             run.members.load_member(k, state)
 

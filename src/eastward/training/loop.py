@@ -23,12 +23,11 @@ from eastward.training.batches import (
     Rows,
     ShuffledBatches,
     StratifiedBatches,
-    take,
 )
 from eastward.training.direct import DirectGradient, direct_gradient, gradient_of, without_dust
 from eastward.training.focal import FocalObjective
 from eastward.training.hooks import Callback
-from eastward.training.members import Members, StackedMLP
+from eastward.training.members import Members
 from eastward.training.objectives import CrossEntropyObjective, MetricObjective
 from eastward.training.processes import Processes
 from eastward.training.stages import Stage
@@ -228,8 +227,8 @@ def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
     if not isinstance(chosen, Tensor):
         ready: tuple[Any, Tensor, Tensor | None] = chosen
         return ready
-    data, stacked = run.rows, isinstance(run.members, StackedMLP)
-    inputs = take(data.inputs, chosen if stacked else chosen[0])
+    data = run.rows
+    inputs = run.members.inputs_of(data.inputs, chosen)
     return inputs, data.targets[chosen], None if data.weights is None else data.weights[chosen]
 
 

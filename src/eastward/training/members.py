@@ -1,13 +1,14 @@
 """Networks that train side by side.
 
 The trainer speaks of K *members*: nets of equal shape, each with its own rows. The default network holds all K
-in one batched graph, so that five cost little more dispatch than one; a user's module is one member.
+in one batched graph, so that five cost little more dispatch than one; a user's module is one member, or K modules of
+the user's are trained one after the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
+from eastward.training.batches import take
 
-__all__ = ["Members", "SoloMember", "StackedMLP", "plain_mlp"]
+__all__ = ["Members", "SeparateMembers", "SoloMember", "StackedMLP", "plain_mlp"]
 
 
 class ByteDropout(nn.Module):
@@ -87,6 +89,10 @@ class StackedMLP(nn.Module):
             if layer < last:
                 hidden = self.dropout(torch.relu_(hidden))
         return hidden
+
+    def inputs_of(self, inputs: Tensor, rows: Tensor) -> Tensor:
+        """The inputs ``(K, B, F)`` of the rows ``(K, B)``."""
+        return inputs[rows]
 
     def member_state(self, index: int) -> dict[str, Tensor]:
         """A copy of the parameters of one member."""
@@ -166,6 +172,10 @@ class SoloMember(nn.Module):
             _checks.fail("EASTClassifier", "module", expected, _checks.describe(output), advice)
         return output.unsqueeze(0)
 
+    def inputs_of(self, inputs: Any, rows: Tensor) -> Any:
+        """The inputs ``(B, ...)`` of the rows ``(1, B)``."""
+        return take(inputs, rows[0])
+
     def member_state(self, index: int) -> dict[str, Tensor]:  # noqa: ARG002 - there is only one
         """A copy of the module's parameters and buffers."""
         return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
@@ -176,16 +186,96 @@ class SoloMember(nn.Module):
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
         """Add to the bias of the last layer that has one; False if it is not as long as the offsets."""
-        for layer in reversed(list(self.module.modules())):
-            bias = getattr(layer, "bias", None)
-            if isinstance(bias, Tensor):
-                if bias.shape != offsets.shape:
-                    return False
-                with torch.no_grad():
-                    bias.add_(offsets.to(bias))
-                return True
-        return False
+        bias = self._output_bias()
+        if bias is None or bias.shape != offsets.shape:
+            return False
+        with torch.no_grad():
+            bias.add_(offsets.to(bias))
+        return True
+
+    def _output_bias(self) -> Tensor | None:
+        biases = (getattr(layer, "bias", None) for layer in reversed(list(self.module.modules())))
+        return next((bias for bias in biases if isinstance(bias, Tensor)), None)
 
 
-Members: TypeAlias = StackedMLP | SoloMember
+class SeparateMembers(nn.Module):
+    """K modules of a user's own, each with its own rows, run one after the other.
+
+    Nothing is asked of them but logits: batch norm, dropout and inputs of any kind are theirs. K of them take K times
+    as long as one.
+
+    Parameters
+    ----------
+    modules : iterable of Module
+        As for :class:`SoloMember`; no two may share a parameter.
+    num_outputs : int
+        C.
+
+    Examples
+    --------
+    >>> import torch
+    >>> members = SeparateMembers([torch.nn.Linear(4, 3) for _ in range(2)], 3)
+    >>> shared, own = torch.zeros(8, 4), [torch.zeros(5, 4), torch.ones(5, 4)]
+    >>> members(shared).shape, members(own).shape
+    (torch.Size([2, 8, 3]), torch.Size([2, 5, 3]))
+    """
+
+    def __init__(
+        self, modules: Iterable[nn.Module], num_outputs: int, *, multilabel: bool = False
+    ) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(
+            SoloMember(module, num_outputs, multilabel=multilabel) for module in modules
+        )
+        self.size = len(self.networks)
+        self.resting: frozenset[int] = frozenset()
+        _check_nothing_is_shared(self.networks)
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Logits ``(K, B, C)`` of a list with the inputs of each member, or of inputs that all share."""
+        own = inputs if isinstance(inputs, list) else [inputs] * self.size
+        learning = torch.is_grad_enabled()
+        logits = []
+        for k, (network, batch) in enumerate(zip(self.networks, own, strict=True)):
+            with torch.set_grad_enabled(learning and k not in self.resting):
+                logits.append(network(batch))
+        return torch.cat(logits)
+
+    def rest(self, members: Iterable[int]) -> None:
+        """Spare these members the way back, until told otherwise: what they would learn no longer counts."""
+        self.resting = frozenset(members)
+
+    def inputs_of(self, inputs: Any, rows: Tensor) -> list[Any]:
+        """The inputs of the rows ``(K, B)``, one entry for each member."""
+        return [take(inputs, own) for own in rows]
+
+    def member_state(self, index: int) -> dict[str, Tensor]:
+        """A copy of the parameters and buffers of one member."""
+        return self._solo(index).member_state(0)
+
+    def load_member(self, index: int, state: dict[str, Tensor]) -> None:
+        """Put such a copy back."""
+        self._solo(index).load_member(0, state)
+
+    def add_to_output_bias(self, offsets: Tensor) -> bool:
+        """Add to the last bias of every member; False if they have none of that length."""
+        return all(self._solo(k).add_to_output_bias(offsets) for k in range(self.size))
+
+    def _solo(self, index: int) -> SoloMember:
+        member: Any = self.networks[index]
+        solo: SoloMember = member
+        return solo
+
+
+def _check_nothing_is_shared(networks: nn.ModuleList) -> None:
+    """A parameter of two members would learn from the rows that one of them is judged by."""
+    counted = sum(len(list(network.parameters())) for network in networks)
+    if len(list(networks.parameters())) < counted:
+        expected = "a factory that builds a new network at each call, or a module"
+        advice = "Create the network, and all of its layers, inside the factory."
+        got = "networks that share parameters"
+        _checks.fail("EASTClassifier", "module", expected, got, advice)
+
+
+Members: TypeAlias = StackedMLP | SoloMember | SeparateMembers
 """K networks: ``(K, B, ...)`` inputs to ``(K, B, C)`` logits."""

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from eastward.decisions import bagged_offsets, multilabel_thresholds, smoothed_offsets
+from eastward.decisions import (
+    bagged_offsets,
+    keep_classes,
+    multilabel_thresholds,
+    smoothed_offsets,
+)
 from eastward.metrics import Metric
 from eastward.training.batches import LoaderBatches, Rows
 from eastward.training.callbacks import Anneal, AverageWeights, KeepBest
@@ -177,12 +182,15 @@ def tune_decision(
     *,
     n_bags: int = BAGS_TO_DECIDE,
     random_state: int = 0,
+    keeps_classes: bool = False,
 ) -> Tensor:
     """Offsets for held-out logits.
 
     The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
     many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
-    probabilities are no expectations of labels as they come.
+    probabilities are no expectations of labels as they come. The final decision of cross-fitted networks gives up no
+    class (:func:`~eastward.decisions.keep_classes`); the one or two rows by which a single network would be held to
+    that are too few.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
@@ -194,8 +202,12 @@ def tune_decision(
     cross_fitted = len(rows.valid) > 1
     options: dict[str, Any] = {"sample_weight": weights, "random_state": random_state}
     if cross_fitted and alike and len(targets) <= ROWS_FOR_SMOOTHING:
-        return smoothed_offsets(scores, targets, metric, **options).float()
-    return bagged_offsets(scores, targets, metric, n_bags=n_bags, **options).float()
+        offsets = smoothed_offsets(scores, targets, metric, **options)
+    else:
+        offsets = bagged_offsets(scores, targets, metric, n_bags=n_bags, **options)
+    if keeps_classes and cross_fitted:
+        offsets = keep_classes(offsets, scores, targets, metric, sample_weight=weights)
+    return offsets.float()
 
 
 def _as_tuples(result: TrainingResult) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from eastward.training.batches import take
-from eastward.training.members import StackedMLP
 from eastward.training.objectives import IGNORED
 from eastward.training.scoring import hard_tables, padded, score_members
 
@@ -85,8 +83,7 @@ def predict_logits(run: Run, index: Tensor) -> Tensor:
 
 
 def _inputs(run: Run, index: Tensor) -> Any:
-    stacked = isinstance(run.members, StackedMLP)
-    return run.fabric.to_device(take(run.rows.inputs, index if stacked else index[0]))
+    return run.fabric.to_device(run.members.inputs_of(run.rows.inputs, index))
 
 
 @torch.no_grad()
