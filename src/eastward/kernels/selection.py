@@ -18,7 +18,7 @@ from eastward import _checks
 if TYPE_CHECKING:
     from eastward.kernels.problems import Backend
 
-__all__ = ["KERNELS", "VARIABLE", "backend_for", "wanted_kernel"]
+__all__ = ["KERNELS", "KEY", "VARIABLE", "VARIABLES", "backend_for", "wanted_kernel"]
 
 VARIABLE = "EASTWARD_KERNEL"
 KERNELS = ("auto", "eager", "numba", "triton", "definition")
@@ -27,8 +27,8 @@ _MODULES = {"eager": "eager", "numba": "compiled", "triton": "tiled"}
 _EXTRAS = {"numba": "fast", "triton": "fast"}
 _DEVICES = {"numba": ("cpu",), "triton": ("cuda", "xpu")}
 # What is behind ``os.environ``: bytes on POSIX, words on Windows.
-_VARIABLES: dict[str | bytes, str | bytes] = os.environ._data  # type: ignore[attr-defined]  # noqa: SLF001
-_KEY = os.environ.encodekey(VARIABLE)
+VARIABLES: dict[str | bytes, str | bytes] = os.environ._data  # type: ignore[attr-defined]  # noqa: SLF001
+KEY = os.environ.encodekey(VARIABLE)
 _logger = logging.getLogger("eastward")
 
 
@@ -52,7 +52,7 @@ def wanted_kernel() -> str:
     True
     """
     # ``os.environ.get`` is four functions in Python, each time a loss is computed.
-    value: str | bytes | None = _VARIABLES.get(_KEY)
+    value: str | bytes | None = VARIABLES.get(KEY)
     if value is None:
         return "auto"
     return value if isinstance(value, str) else os.fsdecode(value)

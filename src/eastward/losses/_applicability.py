@@ -17,13 +17,13 @@ from eastward.losses._batches import Batch
 from eastward.losses._definition import Terms
 from eastward.steps import STEPS
 
-__all__ = ["LINEAR", "PLAIN_TENSORS", "is_first_order", "kernels_apply", "problem_of"]
+__all__ = ["LINEAR", "PLAIN_TENSORS", "kernels_apply", "problem_of", "transforms"]
 
 PLAIN_TENSORS = (Tensor, nn.Parameter)
 LINEAR = STEPS["linear"]
 # torch has no public questions for these.
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # noqa: SLF001
-_transforms = torch._C._functorch.peek_interpreter_stack  # noqa: SLF001
+transforms = torch._C._functorch.peek_interpreter_stack  # noqa: SLF001
 
 
 def kernels_apply(batch: Batch, terms: Terms, temperature: Tensor | float) -> bool:
@@ -38,13 +38,6 @@ def kernels_apply(batch: Batch, terms: Terms, temperature: Tensor | float) -> bo
     if weights is not None and (weights.requires_grad or not _is_plain(weights)):
         return False
     return _is_plain(logits) and _is_plain(targets) and not _learns(terms.prior)
-
-
-def is_first_order(temperature: Tensor | float) -> bool:
-    """Whether derivatives are taken by the graph alone, and none by the temperature."""
-    return (
-        not _learns(temperature) and forward_ad._current_level < 0 and _transforms() is None  # noqa: SLF001
-    )
 
 
 def _learns(value: Any) -> bool:

@@ -29,15 +29,14 @@ def loss_of_batch(
     sample_weight: Tensor | None,
     terms: Terms,
     temperature: Tensor | float,
-    *,
     reduce: Reduce | None,
-    anchor: Callable[[Tensor], Tensor] | None = None,
+    anchor: Callable[[Tensor], Tensor] | None,
     check_inputs: bool,
 ) -> Tensor:
     """The loss of one batch by the fastest way that applies, in the dtype of the result."""
     alone = reduce is None and anchor is None
     if alone and sample_weight is None:
-        loss = plain_loss(logits, targets, terms, temperature, check_inputs=check_inputs)
+        loss = plain_loss(logits, targets, terms, temperature, check_inputs)
         if loss is not None:
             return loss
     # Kernels look at the values themselves, and ask for it to be done again when something seems wrong.

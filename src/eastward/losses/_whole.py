@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from eastward.kernels.rules import rule_of
-from eastward.kernels.selection import backend_for, wanted_kernel
+from eastward.kernels.selection import KEY, VARIABLES, backend_for
 from eastward.losses._applicability import (
     LINEAR,
     PLAIN_TENSORS,
-    is_first_order,
     kernels_apply,
     problem_of,
+    transforms,
 )
 from eastward.losses._batches import Batch
 from eastward.losses._definition import Definition, Terms
-from eastward.losses._labels import are_weights, version_of
+from eastward.losses._labels import are_weights
 from eastward.metrics import Metric
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ _PLANS: dict[tuple[Any, ...], tuple[Metric, Plan | None]] = {}
 # By the id of the terms, the last plan that they had, and for what.
 _LAST: dict[int, _Last] = {}
 _REMEMBERED = 64
+_Given: TypeAlias = tuple[Tensor, Tensor, Tensor | None]
+# What it takes to compute a loss again.
+_Again: TypeAlias = "tuple[Plan, _Given, Terms, Tensor | float]"
 
 
 class _Last(NamedTuple):
@@ -44,7 +49,7 @@ class _Last(NamedTuple):
     temperature: Tensor | float
     version: int
     size: int
-    wanted: str
+    asked: Any
     plan: Plan | None
 
 
@@ -53,33 +58,47 @@ def plain_loss(
     targets: Tensor,
     terms: Terms,
     temperature: Tensor | float,
-    *,
     check_inputs: bool,
 ) -> Tensor | None:
     """The loss of logits ``(N, C)`` and labels ``(N,)`` as most people have them; None for anything else.
 
-    All questions of :func:`whole_loss` and of those who prepare a batch, asked once: after a network has run the code
-    that answers them is in no cache, and each takes a microsecond or two.
+    All questions of :func:`whole_loss` and of those who prepare a batch, asked once and in one place: after a network
+    has run the code that answers them is in no cache, and every function on the way takes a microsecond or two.
     """
-    if torch.compiler.is_compiling() or not (
-        type(logits) in PLAIN_TENSORS
-        and type(targets) is Tensor
-        and logits.is_cpu
-        and logits.dtype is torch.float32
-        and targets.dtype is torch.int64
-        and not terms.multilabel
-        and is_first_order(temperature)
-    ):
+    if is_compiling() or type(logits) not in PLAIN_TENSORS or type(targets) is not Tensor:
         return None
     shape = logits.shape
     if len(shape) != 2 or shape[1] < 2 or targets.shape != shape[:1]:
         return None
-    if not (logits.is_contiguous() and targets.is_contiguous()):
+    version, learns = -1, False
+    if isinstance(temperature, Tensor):
+        version, learns = temperature._version, temperature.requires_grad  # noqa: SLF001 - no public name
+    asked, known = VARIABLES.get(KEY), _LAST.get(id(terms))
+    if (
+        known is None
+        or known.terms is not terms
+        or known.temperature is not temperature
+        or known.version != version
+        or known.size != shape[1]
+        or known.asked != asked
+    ):
+        known = _remember(_Last(terms, temperature, version, shape[1], asked, None))
+    plan = known.plan
+    if plan is None or not (
+        logits.is_cpu
+        and logits.dtype is torch.float32
+        and targets.dtype is torch.int64
+        and logits.is_contiguous()
+        and targets.is_contiguous()
+        and not learns
+        and forward_ad._current_level < 0  # noqa: SLF001 - no public question
+        and transforms() is None
+    ):
         return None
-    plan = _last_plan(terms, shape[1], temperature)
-    if plan is None or not plan.suits(shape[0] * shape[1]):
+    count = shape[0] * shape[1]
+    if not (0 < count <= plan.few or plan.suits(count)):
         return None
-    return _loss_of(plan, Batch(logits, targets, None), terms, temperature, check_inputs)
+    return _loss_of(plan, (logits, targets, None), terms, temperature, check_inputs)
 
 
 def whole_loss(
@@ -96,14 +115,14 @@ def whole_loss(
         weights = weights.float().contiguous()
         if check_inputs and not are_weights(weights):
             return None
-        batch = batch._replace(sample_weight=weights)
-    return _loss_of(plan, batch, terms, temperature, check_inputs)
+    given = (batch.logits, batch.targets, weights)
+    return _loss_of(plan, given, terms, temperature, check_inputs)
 
 
 def _loss_of(
-    plan: Plan, batch: Batch, terms: Terms, temperature: Tensor | float, check_inputs: bool
+    plan: Plan, given: _Given, terms: Terms, temperature: Tensor | float, check_inputs: bool
 ) -> Tensor | None:
-    logits, labels, weights = batch
+    logits, labels, weights = given
     recorded = logits.requires_grad and torch.is_grad_enabled()
     gradient = torch.empty_like(logits) if recorded else None
     found = plan.run(logits, labels, weights, gradient)
@@ -114,8 +133,8 @@ def _loss_of(
         _warn()
     if gradient is None:
         return loss
-    whole = _Whole(loss, gradient, plan, (batch, terms, temperature))
-    node: Tensor = _Node.apply(logits, whole)  # type: ignore[no-untyped-call]  # torch has no types here
+    # In a tuple, because a tensor that comes in and goes out again would be copied to a view of itself.
+    node: Tensor = _apply(logits, (loss, gradient), (plan, given, terms, temperature))
     return node
 
 
@@ -138,24 +157,13 @@ def _warn() -> None:
     )
 
 
-def _last_plan(terms: Terms, size: int, temperature: Tensor | float) -> Plan | None:
-    """The plan of these options; at once if they, their objects included, are those of the last time."""
-    wanted, version = wanted_kernel(), version_of(temperature)
-    known = _LAST.get(id(terms))
-    if (
-        known is not None
-        and known.terms is terms
-        and known.temperature is temperature
-        and known.version == version
-        and known.size == size
-        and known.wanted == wanted
-    ):
-        return known.plan
-    plan = _plan(terms, size, float(temperature))
+def _remember(new: _Last) -> _Last:
+    """With the plan of these options, which is at hand as long as they, their objects included, stay the same."""
+    found = new._replace(plan=_plan(new.terms, new.size, float(new.temperature)))
     if len(_LAST) >= _REMEMBERED:
         _LAST.clear()
-    _LAST[id(terms)] = _Last(terms, temperature, version, size, wanted, plan)
-    return plan
+    _LAST[id(new.terms)] = found
+    return found
 
 
 def _plan(terms: Terms, size: int, temperature: float) -> Plan | None:
@@ -199,49 +207,34 @@ def _new_plan(backend: Any, terms: Terms, size: int, temperature: float) -> Plan
     return plan
 
 
-class _Whole:
-    """Loss and gradient of a batch, and what it takes to compute them again."""
-
-    __slots__ = ("given", "gradient", "loss", "plan")
-
-    def __init__(
-        self,
-        loss: Tensor,
-        gradient: Tensor,
-        plan: Plan,
-        given: tuple[Batch, Terms, Tensor | float],
-    ) -> None:
-        self.loss, self.plan, self.given = loss, plan, given
-        self.gradient: Tensor | None = gradient
-
-    def take(self, logits: Tensor) -> Tensor:
-        """The gradient; whoever takes it may write on it."""
-        found, self.gradient = self.gradient, None
-        if found is None:
-            found = torch.empty_like(logits, requires_grad=False)
-            _, labels, weights = self.given[0]
-            self.plan.run(logits, labels, weights, found)
-        return found
-
-    def definition(self, logits: Tensor) -> Tensor:
-        """The same loss by plain operations, which can be differentiated any number of times."""
-        return Definition(*self.given, True, None, None)(logits)
-
-
 class _Node(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, whole: _Whole) -> Tensor:
-        ctx.save_for_backward(logits)
-        ctx.whole = whole
-        return whole.loss
+    """Hands a gradient over that is known already."""
 
     @staticmethod
-    def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor, None]:
+    def forward(ctx: Any, logits: Tensor, known: tuple[Tensor, Tensor], again: _Again) -> Tensor:
+        ctx.save_for_backward(logits)
+        loss, ctx.gradient = known
+        ctx.again = again
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor, None, None]:
         (logits,) = ctx.saved_tensors
+        plan, (_, labels, weights), terms, temperature = ctx.again
         if torch.is_grad_enabled():
             # Someone wants to differentiate once more: plain operations know how.
-            loss = ctx.whole.definition(logits)
+            batch = Batch(logits, labels, weights)
+            loss = Definition(batch, terms, temperature, True, None, None)(logits)
             (found,) = torch.autograd.grad(loss, logits, by_loss, create_graph=True)
-            return found, None
-        found, factor = ctx.whole.take(logits), by_loss.item()
-        return found if factor == 1 else found.mul_(factor), None
+            return found, None, None
+        # Whoever takes the gradient may write on it: a second backward pass computes it again.
+        found, ctx.gradient = ctx.gradient, None
+        if found is None:
+            found = torch.empty_like(logits, requires_grad=False)
+            plan.run(logits, labels, weights, found)
+        factor = by_loss.item()
+        return found if factor == 1 else found.mul_(factor), None, None
+
+
+# What ``_Node.apply`` ends in where no transform of torch.func is active, which has been asked before.
+_apply: Any = super(torch.autograd.Function, _Node).apply

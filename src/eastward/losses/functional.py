@@ -117,6 +117,7 @@ def metric_loss(
         sample_weight,
         terms,
         temperature,
-        reduce=reduce,
-        check_inputs=check_inputs,
+        reduce,
+        None,
+        check_inputs,
     )

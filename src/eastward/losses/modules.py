@@ -111,19 +111,13 @@ class EASTLoss(nn.Module):
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
         """Loss of one batch; see :func:`metric_loss` for shapes."""
+        reduce = resolve_reduce(self.process_group)
+        anchor = None if self.running is None else self._anchor
         # As an attribute it would be asked for in Python, after a search in vain.
         temperature: Any = self._buffers["temperature"]
-        return loss_of_batch(
-            "EASTLoss",
-            logits,
-            targets,
-            sample_weight,
-            self._terms(),
-            temperature,
-            reduce=resolve_reduce(self.process_group),
-            anchor=None if self.running is None else self._anchor,
-            check_inputs=self.check_inputs,
-        )
+        terms, check = self._terms(), self.check_inputs
+        given = (logits, targets, sample_weight)
+        return loss_of_batch("EASTLoss", *given, terms, temperature, reduce, anchor, check)
 
     def _terms(self) -> Terms:
         """The options in one object; the same one until an attribute is set, or the prior moves to another device."""
