@@ -12,14 +12,15 @@ few digits: a gradient below 1e-6 of the largest is rough, and zero from about :
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from eastward.kernels.eager_columns import step_pieces
 
-__all__ = ["Pairs", "gradient_of_pairs", "pairs_of", "sums_of_pairs"]
+__all__ = ["PairStep", "Pairs", "gradient_of_pairs", "pair_step", "pairs_of", "sums_of_pairs"]
+
+_HALF = np.float32(0.5)
 
 
 class Pairs(NamedTuple):
@@ -30,26 +31,39 @@ class Pairs(NamedTuple):
     positive: np.ndarray
 
 
-def pairs_of(logits: np.ndarray, labels: np.ndarray, temperature: float) -> Pairs | None:
-    """Memberships of class 1 of logits ``(n, 2)`` or ``(n, 1)``, and their derivatives; None if one is not finite."""
+class PairStep(NamedTuple):
+    """The step as a function of t: where it bends, and the coefficients of its two parts."""
+
+    bend: np.float32
+    lowest: np.float32  # the other bend
+    by_held: np.float32  # of t between the bends, in h - 1/2
+    by_t: np.float32
+    inside: np.float32  # what the derivative has more between the bends
+    outside: np.float32
+
+
+def pair_step(temperature: float) -> PairStep:
+    """The constants of the step, as numbers that need no conversion."""
     half, outer, inner, _ = step_pieces(0.5, temperature)
-    # A difference, or a sum, is finite only if its terms are.
-    with np.errstate(over="ignore", invalid="ignore"):
-        t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
-        total = np.add.reduce(t)
-    if not math.isfinite(total):
-        return None
-    t *= 0.5
-    np.tanh(t, out=t)
     if half >= 0.5:
         # The outer pieces have no width: nothing is left of them but rounding.
         outer = inner
-    held = np.minimum(t, 2 * half)
-    np.maximum(held, -2 * half, out=held)
-    slope = (held == t) * np.float32(0.25 * (inner - outer))
-    slope += 0.25 * outer
-    held *= 0.5 * (inner - outer)
-    held += t * (0.5 * outer)
+    more = inner - outer
+    numbers = (2 * half, -2 * half, 0.5 * more, 0.5 * outer, 0.25 * more, 0.25 * outer)
+    return PairStep(*map(np.float32, numbers))
+
+
+def pairs_of(logits: np.ndarray, labels: np.ndarray, step: PairStep) -> Pairs:
+    """Memberships of class 1 of finite logits ``(n, 2)`` or ``(n, 1)``, and their derivatives."""
+    t = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0].copy()
+    t *= _HALF
+    np.tanh(t, out=t)
+    held = np.minimum(t, step.bend)
+    np.maximum(held, step.lowest, out=held)
+    slope = (held == t) * step.inside
+    slope += step.outside
+    held *= step.by_held
+    held += t * step.by_t
     t *= t
     slope -= t * slope
     return Pairs(held, slope, labels.astype(np.float32))

@@ -14,7 +14,13 @@ from torch import Tensor
 
 from eastward.kernels.closed_form import ONE_PAIR, loss_and_slope_of_sums
 from eastward.kernels.eager_large import Metric, is_bent_upwards, large_run
-from eastward.kernels.eager_pair import gradient_of_pairs, pairs_of, sums_of_pairs
+from eastward.kernels.eager_pair import (
+    PairStep,
+    gradient_of_pairs,
+    pair_step,
+    pairs_of,
+    sums_of_pairs,
+)
 from eastward.kernels.eager_rows import (
     BUFFERS,
     COLD,
@@ -53,17 +59,16 @@ class Plan(NamedTuple):
     forms: Forms | None
     bends: Bends
     step: SmallStep
+    pair: PairStep
+    # Whether the threshold is dynamic and the middle piece of the step steeper than the first.
+    is_steep: bool
     size: int
     ignored: int | None
+    few: int = SMALL  # so many logits suit in any case
 
     def suits(self, count: int) -> bool:
         """Whether so many logits are few, so that calls cost more than arithmetic, or there is a way for many."""
         return 0 < count <= SMALL or (count > SMALL and self.is_steep)
-
-    @property
-    def is_steep(self) -> bool:
-        """Whether the threshold is dynamic and the middle piece of the step steeper than the first."""
-        return self.problem.kind == "dynamic" and is_bent_upwards(self.bends)
 
     def run(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None, gradient: Tensor | None
@@ -75,11 +80,9 @@ class Plan(NamedTuple):
         if found is None:
             return None
         result = self._loss(z, *found, gradient)
-        return (
-            None
-            if result is None
-            else (torch.scalar_tensor(result[0], dtype=torch.float32), result[1])
-        )
+        if result is None:
+            return None
+        return torch.scalar_tensor(result[0], dtype=torch.float32), result[1]
 
     def _loss(
         self, z: Tensor, labels: np.ndarray, weights: np.ndarray | None, gradient: Tensor | None
@@ -87,6 +90,8 @@ class Plan(NamedTuple):
         if self.is_steep and (self.size > NARROW or z.numel() > SMALL):
             metric, detached = Metric(self.rule, self.forms), self.problem.detached
             return large_run(z, labels, weights, self.bends, detached, metric, gradient)
+        if not _are_finite(z):
+            return None
         out = None if gradient is None else gradient.numpy()
         run = _pairs_run if self.problem.binary else _rows_run
         return run(self, z.numpy(), labels, weights, out)
@@ -101,8 +106,10 @@ def plan_of(
     if problem.kind == "pair" and problem.thresholds != (0.5,):
         return None
     bends = bends_of(problem.temperature)
-    known = (quotients_of(rule), forms_of(rule), bends, small_step(bends))
-    return Plan(problem, rule, *known, size, ignore_index)
+    known = (quotients_of(rule), forms_of(rule), bends)
+    steps = (small_step(bends, size), pair_step(problem.temperature))
+    is_steep = problem.kind == "dynamic" and is_bent_upwards(bends)
+    return Plan(problem, rule, *known, *steps, is_steep, size, ignore_index)
 
 
 def _usable(
@@ -120,9 +127,17 @@ def _usable(
 
 
 def _within(labels: np.ndarray, size: int) -> bool:
-    # All bits of all labels: negative if one of them is, and an upper bound, which two classes need nothing besides.
-    bits = int(np.bitwise_or.reduce(labels))
-    return 0 <= bits < size or (bits >= 0 and int(np.maximum.reduce(labels)) < size)
+    # Without a sign, a negative label is a very large one.
+    return int(np.maximum.reduce(labels.view(np.uint64))) < size
+
+
+def _are_finite(logits: Tensor) -> bool:
+    """Whether logits are finite, and far from where their differences would not be.
+
+    By PyTorch, because NumPy would have to be kept from warning, which takes longer than the sum itself.
+    """
+    flat = logits.view(-1)
+    return math.isfinite(flat.dot(flat).item())
 
 
 def _rows_run(
@@ -131,13 +146,8 @@ def _rows_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool] | None:
-    """Three or more classes and the dynamic threshold; None where a logit is not finite."""
-    # A sum is finite only if every logit is; it is taken by functions that are needed anyway.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(np.add.reduce(logits))
-    if not math.isfinite(total):
-        return None
+) -> tuple[float, bool]:
+    """Three or more classes and the dynamic threshold."""
     bends, detached = plan.bends, plan.problem.detached
     if plan.is_steep and bends.temperature >= COLD:
         known = small_rows(logits, labels, weights, plan.step)
@@ -166,11 +176,9 @@ def _pairs_run(
     labels: np.ndarray,
     weights: np.ndarray | None,
     out: np.ndarray | None,
-) -> tuple[float, bool] | None:
-    """Two classes, as two logits or one; None where a logit is not finite."""
-    pairs = pairs_of(logits, labels, plan.problem.temperature)
-    if pairs is None:
-        return None
+) -> tuple[float, bool]:
+    """Two classes, as two logits or one."""
+    pairs = pairs_of(logits, labels, plan.pair)
     sums = sums_of_pairs(pairs, weights)
     empty, known = False, loss_and_slope_of_pair(sums, plan.rule, plan.quotients)
     if known is None:

@@ -30,6 +30,7 @@ class SmallStep(NamedTuple):
     multiples: np.ndarray  # of the threshold: see `_largest`
     ratio: np.float32  # A/M
     less: np.float32  # A/M - 1
+    classes: np.ndarray  # their numbers, (C, 1)
 
 
 class SmallRows(NamedTuple):
@@ -49,13 +50,14 @@ class SmallRows(NamedTuple):
     share: np.ndarray
 
 
-def small_step(bends: Bends) -> SmallStep:
-    """The constants of the step."""
+def small_step(bends: Bends, size: int) -> SmallStep:
+    """The constants of the step, for so many classes."""
     heat, low, first, middle, _ = bends
     ratio = first / middle
     multiples = [2.5 * heat, heat / middle, 0.5 / middle, low * (1 - ratio)]
     column = np.array(multiples, np.float32)[:, None]
-    return SmallStep(column, np.float32(ratio), np.float32(ratio - 1))
+    classes = np.arange(size)[:, None]
+    return SmallStep(column, np.float32(ratio), np.float32(ratio - 1), classes)
 
 
 def small_rows(
@@ -81,7 +83,7 @@ def small_rows(
     b += is_first * of_first
     inverse = _ONE / np.add.reduce(b)
     share = inverse if weights is None else inverse * weights
-    is_label = labels == np.arange(size)[:, None]
+    is_label = labels == step.classes
     sums, weighed = np.empty((3, size)), b * share
     np.add.reduce(weighed, 1, out=sums[1])
     weighed *= is_label
