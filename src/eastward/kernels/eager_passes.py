@@ -35,6 +35,7 @@ from eastward.kernels.eager_rows import COLD, Bends
 
 __all__ = ["Known", "Powers", "gradient_of_chunk", "sums_of_chunk"]
 
+_ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 _sloped = torch.ops.aten.leaky_relu_backward.grad_input
 
 
@@ -80,8 +81,8 @@ def sums_of_chunk(
     """Right and predicted ``(2, C)`` of a chunk, and what is known of its rows. Fills ``bent``."""
     size = bent.shape[axis]
     others = powers.sum(axis).numpy()
-    threshold = found.power * np.float32(0.5)
-    threshold += 0.5
+    threshold = found.power * _HALF
+    threshold += _HALF
     largest = _largest(found.power, threshold, others, bends)
     _fill_bent(powers, threshold, bends, axis, bent)
     # λ of a class without power: b is what exceeds it.
@@ -91,7 +92,7 @@ def sums_of_chunk(
     flat[found.first] = largest.b
     inverse = bent.sum(axis).numpy()
     inverse -= least * np.float32(size)
-    np.divide(1, inverse, out=inverse)
+    np.divide(_ONE, inverse, out=inverse)
     share = inverse if weights is None else inverse * weights
     if len(found.tied):
         share = share.copy()
@@ -101,9 +102,10 @@ def sums_of_chunk(
     sums = np.empty((2, size))
     sums[0] = np.bincount(labels, of_label * share, size)
     # By PyTorch: NumPy's threads would fight with PyTorch's for the cores.
-    by_class = bent if axis == 0 else bent.t()
-    sums[1] = torch.mv(by_class, torch.from_numpy(share)).numpy()
-    sums[1] -= np.add.reduce(least * share)
+    scale = torch.from_numpy(share)
+    product = torch.mv(bent, scale) if axis == 0 else scale @ bent
+    least *= share
+    np.subtract(product.numpy(), np.add.reduce(least), out=sums[1])
     return sums, Known(found, largest, threshold, others, of_label, inverse, share)
 
 
@@ -114,24 +116,24 @@ def _largest(
     heat, middle = bends.temperature, bends.middle
     # u - 1 in units of the powers, with all its digits.
     gap = power * np.float32(-0.5)
-    gap += 0.5
+    gap += _HALF
     width = threshold * np.float32(2.5 * heat)
     beyond = gap - width
-    np.maximum(beyond, np.float32(0), out=beyond)
+    np.maximum(beyond, _ZERO, out=beyond)
     rest = beyond + others
     slope = threshold / rest
-    slope *= heat / middle
+    slope *= np.float32(heat / middle)
     b = np.minimum(gap, width, out=gap)
     np.multiply(threshold, np.float32(0.5 / middle), out=width)
     b += width
-    passed = beyond > 0
+    passed = beyond > _ZERO
     beyond *= slope
     b += beyond
     through = np.divide(beyond, rest, out=rest)
     # One where it has not passed the upper bend.
-    slope -= 1
+    slope -= _ONE
     slope *= passed
-    slope += 1
+    slope += _ONE
     slope -= through
     return _Largest(b, through, slope)
 
@@ -219,7 +221,7 @@ def _send(
     # Half of u of the second largest class goes to it.
     of_first *= known.powers.power
     of_first /= known.threshold
-    of_first *= 0.5
+    of_first *= _HALF
     flat = out.numpy().reshape(-1)
     flat[known.powers.second] -= of_first
     of_first -= others
