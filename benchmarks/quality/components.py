@@ -330,15 +330,15 @@ def _members(part: Any, raw: Array, filled: Array) -> Array:
     return part.model.members_(inputs).log_softmax(-1).numpy()
 
 
-def _east_classifier(split: Split, metric: str) -> Fitted:
-    """The default recipe of EASTClassifier, in the size of the other networks."""
+def _decided(name: str, split: Split, metric: str, *, kind: Any, **options: Any) -> Fitted:
+    """An estimator with its own decision; without options it is what its users get."""
     started = time.perf_counter()
-    model = EASTClassifier(metric, hidden=HIDDEN, **TRAINING, random_state=split.seed % 2**31)
+    model = kind(metric, random_state=split.seed % 2**31, **options)
     model.fit(split.train, split.train_codes)
     seconds = time.perf_counter() - started
     nothing = np.full((len(split.train), split.num_classes), np.nan)
     decided = log_probabilities(model.predict_proba(split.test))[None]
-    return {"east_classifier": Component(nothing, decided, fold_numbers(split), seconds)}
+    return {name: Component(nothing, decided, fold_numbers(split), seconds)}
 
 
 def _single(name: str, split: Split, metric: str, **options: Any) -> Fitted:
@@ -361,11 +361,15 @@ def _boosting(name: str, split: Split, metric: str, *, fit: Any, **options: Any)
 
 _RF, _ET = {"kind": RandomForestClassifier}, {"kind": ExtraTreesClassifier}
 _BALANCED_FOREST = {"kind": BalancedRandomForestClassifier, "sampling_strategy": "all"}
+_EAST = {"kind": EASTClassifier}
 _LIGHT, _EXTREME = {"fit": light_boosting}, {"fit": extreme_boosting}
 # What fits a component (some are made together), by the component's name.
 MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     **dict.fromkeys(PARTS.values(), _ensemble),
-    "east_classifier": _east_classifier,
+    # In the size of the other networks, and as they are.
+    "east_classifier": partial(_decided, "east_classifier", **_EAST, hidden=HIDDEN, **TRAINING),
+    "classifier_as_it_is": partial(_decided, "classifier_as_it_is", **_EAST),
+    "ensemble_as_it_is": partial(_decided, "ensemble_as_it_is", kind=EASTEnsembleClassifier),
     "pieces": partial(_single, "pieces", bins=BINS),
     "averaged": partial(_single, "averaged", change=averaged_last),
     "balanced": partial(_single, "balanced", balanced=True),

@@ -231,6 +231,11 @@ LEVELS: dict[str, list[Method]] = {
     ],
     "paper": [_target("paper", "EAST paper")],
     "default": [_target("east_classifier", "EASTClassifier")],
+    # With the sizes that users get, not those that all methods share here.
+    "untouched": [
+        _target("ensemble_as_it_is", "EASTEnsembleClassifier()"),
+        _target("classifier_as_it_is", "EASTClassifier()"),
+    ],
     "further": [
         *_network("adjusted", "logit-adjusted"),
         *_network("focal", "focal"),
