@@ -5,14 +5,17 @@
     EASTWARD_IMAGES=<folder> python -m benchmarks.quality.images fashion --seeds 5 --most 500
 
 ``EASTWARD_IMAGES`` holds ``fashion-mnist/*-ubyte.gz`` and ``cifar-10-batches-bin/*.bin``, the official files. Finished
-seeds are kept in ``build/quality/images.jsonl``; the table goes to ``results/quality/images.md``.
+seeds are kept in ``build/quality/images.jsonl``, or where ``--cells`` says; the table goes to
+``results/quality/images.md``, or where ``--table`` says.
 
 Protocol. Seed s shuffles the order of the classes; class c keeps ``most`` down to ``most / 100`` training images
 (geometric; digits: 120 down to 6). 20 % of them are held out to stop and to tune by. The score is macro-F1 on all test
 images, weighted so that classes are as frequent as in training. The same architecture, initial weights, batches of 32
 and limits of epochs for all; the aligned stage is the one of ``EASTClassifier``'s default recipe. "x5" are five
 networks, each with another fifth held out, whose probabilities are averaged (``n_folds=5``); "aligned x5 + tuned" is
-``EASTClassifier`` with ``n_folds=5`` and everything else at its default.
+``EASTClassifier`` with ``n_folds=5`` and everything else at its default. "all rows" is one network with ``refit=True``,
+which goes on with the images that were held out; the same network before its aligned stage, with the decision tuned on
+what was held out, shows what the images alone are worth.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ CELLS = ROOT / "build" / "quality" / "images.jsonl"
 TABLE = ROOT / "results" / "quality" / "images.md"
 TRAINING = {"max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "batch_size": 32}
 OURS, OURS_OF_FIVE = "aligned", "aligned x5 + tuned"
+OURS_OF_ALL = "aligned, all rows"
 TARGET = 0.015
 OPPONENTS = ("cross-entropy", "cross-entropy + tuned", "balanced")
 Array = NDArray[Any]
@@ -130,6 +134,7 @@ class Start(Callback):
     """The networks as cross-entropy leaves them, with the decision that ``recipe="cross_entropy"`` would tune for them.
 
     The aligned stage starts from exactly these networks, so that training them a second time would only take longer.
+    With ``refit=True`` cross-entropy goes on with all rows, and the last of its networks are kept.
     """
 
     def __init__(self, seed: int) -> None:
@@ -140,13 +145,15 @@ class Start(Callback):
         """Copy the networks, and tune offsets on their held-out predictions."""
         if run.stage.objective != "cross_entropy":
             return
+        self.members = copy.deepcopy(run.members).eval()
+        self.seconds = sum(record["seconds"] for record in run.history)
+        if run.stage.all_rows:
+            return
         held = HeldOut(*held_out_logits(run))
         offsets = tune_decision(
             held, run.rows, run.metric, random_state=self.seed, keeps_classes=True
         )
-        self.members = copy.deepcopy(run.members).eval()
         self.offsets = offsets.numpy()
-        self.seconds = sum(record["seconds"] for record in run.history)
 
     def instead_of(self, model: EASTClassifier) -> EASTClassifier:
         """The fitted classifier with these networks."""
@@ -169,10 +176,8 @@ def run_seed(name: str, most: int, least: int, seed: int, folds: int) -> dict[st
             "f1_macro",
             module=lambda _, classes: convolutions(train.shape[1], classes),
             n_folds=folds,
-            tune_decision=True,
             random_state=seed,
-            **TRAINING,
-            **options,
+            **{"tune_decision": True, **TRAINING, **options},
         ).fit(X, y)
         return model, time.perf_counter() - started
 
@@ -180,14 +185,22 @@ def run_seed(name: str, most: int, least: int, seed: int, folds: int) -> dict[st
     ours, our_seconds = fitted(callbacks=[start])
     balanced, balanced_seconds = fitted(recipe="cross_entropy", class_weight="balanced")
     models = {"cross-entropy": start.instead_of(ours), "balanced": balanced, OURS: ours}
+    seconds = {"cross-entropy": start.seconds, "balanced": balanced_seconds, OURS: our_seconds}
+    if folds == 1:
+        again = Start(seed)
+        models[OURS_OF_ALL], seconds[OURS_OF_ALL] = fitted(
+            refit=True, tune_decision="auto", callbacks=[again]
+        )
+        models["cross-entropy, all rows"] = again.instead_of(models[OURS_OF_ALL])
     ending = f" x{folds}" if folds > 1 else ""
     images = torch.from_numpy(test.astype(np.float32))
     scores = {}
     for label, model in models.items():
         plain, tuned = model.raw_predict_proba(images), model.predict_proba(images)
         scores[f"{label}{ending}"] = _macro_f1(plain, truth, weight)
-        scores[f"{label}{ending} + tuned"] = _macro_f1(tuned, truth, weight)
-    seconds = {"cross-entropy": start.seconds, "balanced": balanced_seconds, OURS: our_seconds}
+        if label != OURS_OF_ALL:
+            # Nothing is held out at its end to tune by.
+            scores[f"{label}{ending} + tuned"] = _macro_f1(tuned, truth, weight)
     return {
         "set": name,
         "most": most,
@@ -208,8 +221,8 @@ def _macro_f1(probabilities: Array, truth: Array, weight: Array) -> float:
     return float(metrics.get("f1_macro")(table))
 
 
-def read() -> list[dict[str, Any]]:
-    lines = CELLS.read_text().splitlines() if CELLS.exists() else []
+def read(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
@@ -227,7 +240,10 @@ def table(cells: list[dict[str, Any]]) -> str:
         one, five = (_of(cells, name, most, folds) for folds in (1, 5))
         text += [f"## {name}, {most} images of the largest class"]
         if one:
-            text += [_facts("One network", one), _gains([c["scores"] for c in one.values()], OURS)]
+            scores = [cell["scores"] for cell in one.values()]
+            text += [_facts("One network", one), _gains(scores, OURS)]
+            if OURS_OF_ALL in scores[0]:
+                text.append(_gains(scores, OURS_OF_ALL))
         both = [one[s]["scores"] | five[s]["scores"] for s in sorted(one.keys() & five.keys())]
         if both:
             text += [_facts("Five networks", five), _gains(both, OURS_OF_FIVE)]
@@ -247,9 +263,11 @@ def target_table(cells: list[dict[str, Any]]) -> str:
     for name, most in _sets(cells):
         one, five = (_of(cells, name, most, folds) for folds in (1, 5))
         alone = [cell["scores"] for cell in one.values()]
+        refitted = [scores for scores in alone if OURS_OF_ALL in scores]
         both = [one[s]["scores"] | five[s]["scores"] for s in one.keys() & five.keys()]
         for who, scores, ours, others in (
             ("one network against one", alone, OURS, OPPONENTS),
+            ("one network, all rows, against one", refitted, OURS_OF_ALL, OPPONENTS),
             ("five networks against one", both, OURS_OF_FIVE, OPPONENTS),
             ("five networks against five", both, OURS_OF_FIVE, fives),
         ):
@@ -267,8 +285,13 @@ def _met(gain: float) -> str:
 
 def _facts(who: str, cells: dict[int, dict[str, Any]]) -> str:
     spent = [c["seconds"] for c in cells.values()]
-    cost = np.mean([seconds[OURS] / seconds["cross-entropy"] for seconds in spent])
-    return f"{who}, {len(cells)} seeds; training takes {cost:.1f} times that of cross-entropy."
+    costs = {
+        name: np.mean([seconds[name] / seconds["cross-entropy"] for seconds in spent])
+        for name in (OURS, OURS_OF_ALL)
+        if name in spent[0]
+    }
+    taken = " and ".join(f"{cost:.1f} ({name})" for name, cost in costs.items())
+    return f"{who}, {len(cells)} seeds; training takes {taken} times that of cross-entropy."
 
 
 def _gains(cells: list[dict[str, float]], ours: str) -> str:
@@ -294,20 +317,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--most", type=int)
     parser.add_argument("--folds", type=int, default=1, help="cross-fitted networks")
+    parser.add_argument("--cells", type=Path, default=CELLS)
+    parser.add_argument("--table", type=Path, default=TABLE)
     options = parser.parse_args()
     torch.set_num_threads(1)
     most = options.most or (120 if options.name == "digits" else 1500)
     least = 6 if options.name == "digits" else max(2, most // 100)
-    CELLS.parent.mkdir(parents=True, exist_ok=True)
+    options.cells.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(options.seeds):
-        if seed in _of(read(), options.name, most, options.folds):
+        if seed in _of(read(options.cells), options.name, most, options.folds):
             continue
         cell = run_seed(options.name, most, least, seed, options.folds)
-        with CELLS.open("a") as file:
+        with options.cells.open("a") as file:
             file.write(json.dumps(cell) + "\n")
         print(seed, {name: round(score, 3) for name, score in cell["scores"].items()}, flush=True)
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text(table(read()))
+    options.table.parent.mkdir(parents=True, exist_ok=True)
+    options.table.write_text(table(read(options.cells)))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def options(tmp_path, monkeypatch):
         store=tmp_path / "store",
         results=tmp_path / "results",
         pictures=tmp_path / "results",
+        regenerate="Regenerate with care.",
     )
 
 

@@ -35,6 +35,7 @@ _OWN_CHOICES = (
     "recipe",
     "n_folds",
     "aligned",
+    "refit",
     "tune_decision",
     "class_weight",
     "random_state",

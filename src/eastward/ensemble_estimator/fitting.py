@@ -39,7 +39,16 @@ PARTS: Mapping[str, Any] = MappingProxyType(
 NETWORK = MappingProxyType(
     {"hidden": (128, 64), "max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "bins": 0}
 )
-_OWN = ("metric", "metric_options", "aligned", "n_folds", "random_state", "tune_decision", "module")
+_OWN = (
+    "metric",
+    "metric_options",
+    "aligned",
+    "refit",
+    "n_folds",
+    "random_state",
+    "tune_decision",
+    "module",
+)
 
 
 def check_parameters(model: Any) -> None:

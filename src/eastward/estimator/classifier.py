@@ -65,6 +65,10 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Epochs without a better validation loss before a network stops (or cools, under "paper").
     aligned : bool, default=True
         Whether ``recipe="auto"`` has its metric stage.
+    refit : bool, default=False
+        For one network (``n_folds=1``) under ``recipe="auto"``: the rows that were held out stop cross-entropy and tune
+        the decision, and are then trained on as well, first by cross-entropy and then by the metric. It takes half as
+        long again. ``report_`` is of the network before: judge the last one by rows of your own.
     tune_decision : bool or "auto", default="auto"
         Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, for a
         single network only if offsets tuned without a fold's rows beat arg max on them. For cross-fitted networks,
@@ -144,6 +148,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         dropout: float = 0.25,
         patience: int = 15,
         aligned: bool = True,
+        refit: bool = False,
         tune_decision: bool | str = "auto",
         temperature: float = 0.2,
         cooling_rate: float = 0.8,
@@ -176,6 +181,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.dropout = dropout
         self.patience = patience
         self.aligned = aligned
+        self.refit = refit
         self.tune_decision = tune_decision
         self.temperature = temperature
         self.cooling_rate = cooling_rate

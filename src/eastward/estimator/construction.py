@@ -48,6 +48,7 @@ def check_parameters(model: Any) -> None:
     _checks.temperature(caller, model.temperature)
     _check_accumulation(caller, model)
     _check_flags(caller, model)
+    _check_refit(caller, model)
     _check_widths(caller, model.hidden)
 
 
@@ -66,11 +67,34 @@ def _check_accumulation(caller: str, model: Any) -> None:
 
 def _check_flags(caller: str, model: Any) -> None:
     """A flag is True or False: any other word would count as True."""
-    for name, words in (("aligned", ()), ("tune_decision", ("auto",)), ("standardize", ("auto",))):
+    either = ("auto",)
+    flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
+    for name, words in flags.items():
         value = getattr(model, name)
         if not isinstance(value, bool | np.bool_) and value not in words:
             expected = ", ".join(["True", "False", *map(repr, words)])
             _checks.fail(caller, name, f"one of {expected}", _checks.describe(value))
+
+
+def _check_refit(caller: str, model: Any) -> None:
+    """Training on all rows is for one network and its recipe; no row is left to tune a decision on."""
+    if not model.refit:
+        return
+    if model.recipe != "auto" or not model.aligned:
+        got = f"recipe={model.recipe!r}, aligned={model.aligned}"
+        _checks.fail(caller, "refit", "False without the aligned stage of recipe='auto'", got)
+    if model.tune_decision is True:
+        advice = "The decision is tuned before the last rows join, and trained on from there."
+        _checks.fail(caller, "tune_decision", "'auto' or False with refit=True", True, advice)
+
+
+def check_one_network(model: Any, reason: str = "") -> None:
+    """``refit`` needs a network that held out rows of its own; ``reason`` says why there is none."""
+    if not model.refit or (model.n_folds_ == 1 and not reason):
+        return
+    got = reason or f"n_folds={model.n_folds_}: cross-fitted networks have used all rows"
+    advice = "Set n_folds=1, or leave refit alone."
+    _checks.fail("EASTClassifier", "refit", "False for anything but one network", got, advice)
 
 
 def _check_widths(caller: str, hidden: Any) -> None:
@@ -96,6 +120,7 @@ def stage_options(model: Any, count: int, rarest: float | None = None) -> dict[s
         "effective_batch": _effective_batch(model, batch_size, rarest),
         "patience": model.patience,
         "aligned": model.aligned,
+        "refit": model.refit,
         "temperature": model.temperature,
         "cooling_rate": model.cooling_rate,
         "max_cold_steps": model.max_cold_steps,

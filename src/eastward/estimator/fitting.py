@@ -49,6 +49,7 @@ def fit_loader(
     model.n_features_in_ = None if isinstance(held.inputs, dict) else held.inputs.shape[1]
     _set_labels(model, labels)
     model.scaler_, model.n_folds_ = None, 1
+    construction.check_one_network(model, "a DataLoader")
     source = LoaderBatches(loader, partial(loaders.encoded, labels=labels))
     generator = torch.Generator().manual_seed(seed)
     run_stages(model, loaders.rows_of(held, labels), seed, generator, source, count)
@@ -72,6 +73,7 @@ def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, 
     rows, source, labels = streaming.prepared_stream(model, X, y, sample_weight, seed)
     _set_labels(model, labels)
     model.n_folds_ = 1
+    construction.check_one_network(model, "Parquet files")
     generator = torch.Generator().manual_seed(seed)
     counts = model.class_counts_.values()
     rarest = min(counts) / sum(counts)
@@ -98,6 +100,7 @@ def _fit_rows(
     model.scaler_ = fitted_scaler(model, known)
     inputs = construction.network_inputs(model, features)
     model.n_folds_ = 1 if held is not None else construction.num_folds(model, len(labels.codes))
+    construction.check_one_network(model, "" if held is None else "validation_data")
     rows = preparation.fold_rows(
         inputs,
         labels,
@@ -200,6 +203,8 @@ def _validation_weights(
 
 def _tunes_decision(model: Any) -> bool:
     """Whether offsets are added: "auto" does so for our own recipe; those of one network have to show their worth."""
+    if model.refit:
+        return False
     if model.tune_decision != "auto":
         return bool(model.tune_decision)
     return model.recipe == "auto" and (model.n_folds_ > 1 or _offsets_help(model))
@@ -212,6 +217,11 @@ def _offsets_help(model: Any) -> bool:
 
 
 def _decision_sentence(model: Any) -> str:
+    if model.refit:
+        return (
+            "decision: arg max of a network that went on with all rows; "
+            "what is said above is of the network before, on rows that it had not seen"
+        )
     if model.offsets_.any():
         return "decision: tuned offsets, found on all held-out rows and averaged over bootstrap samples"
     if model.tune_decision == "auto" and model.recipe == "auto" and not _offsets_help(model):

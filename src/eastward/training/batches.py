@@ -7,7 +7,7 @@ epoch have nearly equal sizes, because a small remainder would estimate the metr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -52,6 +52,11 @@ class Rows:
     valid: list[Tensor]
     num_outputs: int
     multilabel: bool = False
+
+    def with_held_out(self) -> Rows:
+        """The same with every member training on the rows it is judged by as well."""
+        pairs = zip(self.train, self.valid, strict=True)
+        return replace(self, train=[torch.cat(pair) for pair in pairs])
 
     @property
     def class_mass(self) -> Tensor:

@@ -118,9 +118,11 @@ def train_members(
         _restore_members(members, generator, result, saved)
     first = 0 if saved is None else saved["stage"]
     for index, described in enumerate(stages[first:], start=first):
-        before = sum(record["stage"] != described.name for record in result.history)
-        stage = described.lasting(before)
-        run = new_run(stage, members, rows, metric, fabric, generator, loader)
+        stage = described.lasting(
+            sum(record["stage"] == stages[0].name for record in result.history)
+        )
+        here = rows.with_held_out() if stage.all_rows else rows
+        run = new_run(stage, members, here, metric, fabric, generator, loader)
         run.history, run.notes = result.history, result.notes
         own = stage_callbacks(stage, verbose if processes.first else 0, callbacks)
         saver = None
@@ -134,9 +136,9 @@ def train_members(
         if resumed and saved is not None:
             _restore_run(run, own, saved)
         elif stage.from_decision:
-            start_at_decision(run)
+            start_at_decision(run, _known(result, stage))
         run_stage(run, own if saver is None else [*own, saver], resumed=resumed)
-        result.held_out[stage.name] = HeldOut(*held_out_logits(run))
+        _keep_held_out(run, result)
         if run.interrupted:
             _say_interrupted(run, result)
             break
@@ -162,11 +164,25 @@ def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) 
     return [*chosen, *extra, *progress_callbacks(verbose)]
 
 
-def start_at_decision(run: Run) -> None:
-    """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision."""
+def _keep_held_out(run: Run, result: TrainingResult) -> None:
+    """What the stage makes of rows that it did not train on, if there are any."""
+    if not run.stage.all_rows:
+        result.held_out[run.stage.name] = HeldOut(*held_out_logits(run))
+
+
+def _known(result: TrainingResult, stage: Stage) -> HeldOut | None:
+    """Logits of the last stage that held rows out, for one that holds out none."""
+    return list(result.held_out.values())[-1] if stage.all_rows else None
+
+
+def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
+    """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision.
+
+    They are tuned on ``held``, or on what the members make of their held-out rows now.
+    """
     validate(run)
     run.tables_before, run.valid_scores = run.valid_tables, None
-    held = HeldOut(*held_out_logits(run))
+    held = held or HeldOut(*held_out_logits(run))
     found = tune_decision(held, run.rows, run.metric, n_bags=BAGS_TO_START)
     offsets = run.processes.agreed(found)
     if not run.members.add_to_output_bias(offsets):

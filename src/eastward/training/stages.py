@@ -43,7 +43,7 @@ class Stage:
     temperatures : tuple of float, optional
         One for each epoch; the last one goes on.
     as_long_as_before : bool
-        Whether the stage takes as many epochs as training did before it, if these are more than ``max_epochs``; its
+        Whether the stage takes as many epochs as the first one did, if these are more than ``max_epochs``; its
         temperatures are spread over them.
     cooling : mapping, optional
         Arguments of :class:`~eastward.annealing.PlateauCooling` instead.
@@ -57,6 +57,8 @@ class Stage:
         Start at the tuned decision: offsets are folded into the last bias first.
     guard : {"answer", "warn", "off"}
         What happens when predictions collapse.
+    all_rows : bool
+        Whether held-out rows are trained on as well. Nothing judges such a stage: its length has to be fixed.
     max_steps : int, optional
         Upper limit of optimiser steps in an epoch.
     effective_batch : int, optional
@@ -79,11 +81,12 @@ class Stage:
     average_last: float = 0.0
     from_decision: bool = False
     guard: Literal["answer", "warn", "off"] = "off"
+    all_rows: bool = False
     max_steps: int | None = None
     effective_batch: int | None = None
 
     def lasting(self, epochs: int) -> Stage:
-        """The stage after a training of so many epochs.
+        """The stage after a first one of so many epochs.
 
         Examples
         --------
@@ -129,25 +132,39 @@ def _focal(options: Mapping[str, Any]) -> list[Stage]:
 
 
 def _auto(options: Mapping[str, Any]) -> list[Stage]:
-    stages = _cross_entropy(options)
-    if options["aligned"]:
-        stages.append(
-            Stage(
-                "aligned",
-                "metric",
-                max_epochs=min(len(LADDER), options["max_epochs"]),
-                learning_rate=options["learning_rate"] / 5,
-                batch_size=max(256, options["batch_size"]),
-                stratified=True,
-                temperatures=LADDER,
-                as_long_as_before=True,
-                average_last=1 / 3,
-                from_decision=True,
-                guard="answer",
-                max_steps=250,
-            )
-        )
-    return stages
+    (first,) = _cross_entropy(options)
+    aligned = Stage(
+        "aligned",
+        "metric",
+        max_epochs=min(len(LADDER), options["max_epochs"]),
+        learning_rate=options["learning_rate"] / 5,
+        batch_size=max(256, options["batch_size"]),
+        stratified=True,
+        temperatures=LADDER,
+        as_long_as_before=True,
+        average_last=1 / 3,
+        from_decision=True,
+        guard="answer",
+        max_steps=250,
+    )
+    if not options["aligned"]:
+        return [first]
+    return _refitted(first, aligned) if options.get("refit") else [first, aligned]
+
+
+def _refitted(first: Stage, aligned: Stage) -> list[Stage]:
+    """What the first stage held out has done its work: it stopped the network, and tuned its decision."""
+    again = replace(
+        first,
+        name="all rows",
+        max_epochs=aligned.max_epochs,
+        learning_rate=aligned.learning_rate,
+        patience=None,
+        as_long_as_before=True,
+        average_last=aligned.average_last,
+        all_rows=True,
+    )
+    return [first, again, replace(aligned, all_rows=True)]
 
 
 def _paper(options: Mapping[str, Any]) -> list[Stage]:
@@ -207,7 +224,7 @@ def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
     **options
         ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``; and
         ``effective_batch`` for the stages that minimise the metric (a mean, as cross-entropy is one, needs no such
-        care).
+        care). With ``refit``, ``auto`` goes on with cross-entropy on all rows before the metric, which takes them, too.
 
     Returns
     -------
