@@ -18,7 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.quality.data import Split
-from imblearn.ensemble import BalancedRandomForestClassifier
+from imblearn.ensemble import (
+    BalancedBaggingClassifier,
+    BalancedRandomForestClassifier,
+    EasyEnsembleClassifier,
+)
 from lightgbm import LGBMClassifier, early_stopping
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
@@ -355,6 +359,16 @@ def _forest(name: str, split: Split, metric: str, **options: Any) -> Fitted:  # 
     return {name: forest(split, **options)}
 
 
+def _resampled(name: str, split: Split, metric: str, *, kind: Any, **options: Any) -> Fitted:  # noqa: ARG001
+    """An ensemble that draws balanced samples for its members, as it comes."""
+    started = time.perf_counter()
+    model = kind(random_state=split.seed % 2**31, n_jobs=1, **options)
+    model.fit(split.train, split.train_codes)
+    test = _all_classes(model, split.test, split.num_classes)[None]
+    nothing = np.full((len(split.train), split.num_classes), np.nan)
+    return {name: Component(nothing, test, fold_numbers(split), time.perf_counter() - started)}
+
+
 def _boosting(name: str, split: Split, metric: str, *, fit: Any, **options: Any) -> Fitted:  # noqa: ARG001
     return {name: boosted(split, partial(fit, **options))}
 
@@ -384,6 +398,10 @@ MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     "rf_balanced": partial(_forest, "rf_balanced", class_weight="balanced", **_RF),
     "et_balanced": partial(_forest, "et_balanced", class_weight="balanced", **_ET),
     "brf": partial(_forest, "brf", n_estimators=100, replacement=True, **_BALANCED_FOREST),
+    "easy_ensemble": partial(_resampled, "easy_ensemble", kind=EasyEnsembleClassifier),
+    "balanced_bagging": partial(
+        _resampled, "balanced_bagging", kind=BalancedBaggingClassifier, n_estimators=50
+    ),
     "lgb_balanced": partial(_boosting, "lgb_balanced", class_weight="balanced", **_LIGHT),
     "xgb": partial(_boosting, "xgb", **_EXTREME),
     "xgb_balanced": partial(_boosting, "xgb_balanced", balanced=True, **_EXTREME),

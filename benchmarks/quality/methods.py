@@ -248,6 +248,13 @@ LEVELS: dict[str, list[Method]] = {
         *_both("xgb", "XGBoost"),
         *_both("xgb_balanced", "XGBoost, balanced"),
         Method("imbalanced-learn forest", ("brf",), partial(plain, name="brf")),
+        *(
+            Method(label, (name,), partial(plain, name=name))
+            for name, label in (
+                ("easy_ensemble", "EasyEnsembleClassifier"),
+                ("balanced_bagging", "BalancedBaggingClassifier"),
+            )
+        ),
         Method("TunedThresholdClassifierCV", (), tuned_threshold, binary=True),
     ],
 }
