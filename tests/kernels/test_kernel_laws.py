@@ -233,6 +233,13 @@ def test_logits_that_are_not_finite_are_refused_without_another_word(fast, size,
         ew.metric_loss(logits, targets)
 
 
+def test_class_indices_are_refused_where_labels_are_independent(fast):
+    """A kernel that took them would read beyond their end."""
+    loss = ew.EASTLoss("f1_macro", multilabel=True)
+    with kernel(fast), pytest.raises(ValueError, match="of the logits' shape"):
+        loss(torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 1, 0]))
+
+
 @pytest.mark.parametrize("size", [2, 5, 60])
 def test_finite_logits_whose_sum_overflows_have_a_loss(fast, size):
     logits, targets = batch({}, size)

@@ -65,14 +65,27 @@ def plain_loss(
     All questions of :func:`whole_loss` and of those who prepare a batch, asked once and in one place: after a network
     has run the code that answers them is in no cache, and every function on the way takes a microsecond or two.
     """
-    if is_compiling() or type(logits) not in PLAIN_TENSORS or type(targets) is not Tensor:
+    if is_compiling() or not (
+        type(logits) in PLAIN_TENSORS
+        and type(targets) is Tensor
+        and logits.is_cpu
+        and logits.dtype is torch.float32
+        and targets.dtype is torch.int64
+        and not terms.multilabel
+        and not getattr(temperature, "requires_grad", False)
+        and forward_ad._current_level < 0  # noqa: SLF001 - no public question
+        and transforms() is None
+    ):
         return None
-    shape = logits.shape
-    if len(shape) != 2 or shape[1] < 2 or targets.shape != shape[:1]:
+    shape, version = logits.shape, getattr(temperature, "_version", -1)
+    if not (
+        len(shape) == 2
+        and shape[1] > 1
+        and targets.shape == shape[:1]
+        and logits.is_contiguous()
+        and targets.is_contiguous()
+    ):
         return None
-    version, learns = -1, False
-    if isinstance(temperature, Tensor):
-        version, learns = temperature._version, temperature.requires_grad  # noqa: SLF001 - no public name
     asked, known = VARIABLES.get(KEY), _LAST.get(id(terms))
     if (
         known is None
@@ -83,20 +96,8 @@ def plain_loss(
         or known.asked != asked
     ):
         known = _remember(_Last(terms, temperature, version, shape[1], asked, None))
-    plan = known.plan
-    if plan is None or not (
-        logits.is_cpu
-        and logits.dtype is torch.float32
-        and targets.dtype is torch.int64
-        and logits.is_contiguous()
-        and targets.is_contiguous()
-        and not learns
-        and forward_ad._current_level < 0  # noqa: SLF001 - no public question
-        and transforms() is None
-    ):
-        return None
-    count = shape[0] * shape[1]
-    if not (0 < count <= plan.few or plan.suits(count)):
+    plan, count = known.plan, shape[0] * shape[1]
+    if plan is None or not (0 < count <= plan.few or plan.suits(count)):
         return None
     return _loss_of(plan, (logits, targets, None), terms, temperature, check_inputs)
 
