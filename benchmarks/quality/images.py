@@ -52,6 +52,7 @@ OURS, OURS_OF_FIVE = "aligned", "aligned x5 + tuned"
 OURS_OF_ALL = "aligned, all rows"
 TARGET = 0.015
 OPPONENTS = ("cross-entropy", "cross-entropy + tuned", "balanced")
+LIKEWISE = ("cross-entropy, all rows", "cross-entropy, all rows + tuned")
 Array = NDArray[Any]
 Images = tuple[Array, Array, Array, Array]
 
@@ -268,12 +269,15 @@ def target_table(cells: list[dict[str, Any]]) -> str:
         for who, scores, ours, others in (
             ("one network against one", alone, OURS, OPPONENTS),
             ("one network, all rows, against one", refitted, OURS_OF_ALL, OPPONENTS),
+            ("one network, all rows, against all rows", refitted, OURS_OF_ALL, LIKEWISE),
             ("five networks against one", both, OURS_OF_FIVE, OPPONENTS),
             ("five networks against five", both, OURS_OF_FIVE, fives),
         ):
             if scores:
                 gains = [np.mean([c[ours] - c[other] for c in scores]) for other in others]
-                shown = [f"{gain:+.3f}{'' if others is fives else _met(gain)}" for gain in gains]
+                judged = others is OPPONENTS
+                shown = [f"{gain:+.3f}{_met(gain) if judged else ''}" for gain in gains]
+                shown += [""] * (len(OPPONENTS) - len(shown))
                 lines.append(f"| {name}, {who} | {len(scores)} | " + " | ".join(shown) + " |")
     note = f"Asked for: {TARGET} over each of these as one network, by `EASTClassifier` with one network or several."
     return note + "\n\n" + "\n".join(lines)

@@ -15,6 +15,8 @@ from benchmarks.quality import pictures, statistics
 from benchmarks.quality.statistics import Versus
 
 OURS, NETWORKS = "EASTEnsembleClassifier", "EASTClassifier"
+# The same with nothing but a metric and a random state.
+UNTOUCHED = (f"{OURS}()", f"{NETWORKS}()")
 NAMES = {
     "f1": "F1 (macro-F1 for more than two classes)",
     "matthews_corrcoef": "MCC",
@@ -40,6 +42,7 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
     sections = {
         "scale": _scale(cells, options),
         "targets": target_table(cells),
+        "untouched": untouched_tables(cells),
         "methods": method_table(cells, "f1"),
         **{kind: versus_table(cells, kind) for kind in NAMES},
         "networks": versus_table(cells, "f1", NETWORKS),
@@ -60,6 +63,7 @@ def readme(sections: dict[str, str], sets: int, regenerate: str) -> str:
     titles = {
         "scale": f"# What wins on {sets} tables",
         "targets": "## Targets",
+        "untouched": "## As users get them",
         "methods": "## All methods",
         **{kind: f"## By {name}" for kind, name in NAMES.items()},
         "networks": f"## {NETWORKS} by F1",
@@ -94,9 +98,9 @@ def _range(counts: list[int]) -> str:
     return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
 
 
-def target_table(cells: Cells) -> str:
+def target_table(cells: Cells, ours: str = OURS) -> str:
     """The issue's targets, met or missed."""
-    found = {row.name: row for row in _versus(cells, "f1")}
+    found = {row.name: row for row in _versus(cells, "f1", ours)}
     lines = ["| against | target | measured | W–T–L | Wilcoxon p | |", "|---" * 6 + "|"]
     for name, gain, level in TARGETS:
         if name not in found:
@@ -110,9 +114,17 @@ def target_table(cells: Cells) -> str:
     return "\n".join(lines)
 
 
-def network_table(cells: Cells) -> str:
+def untouched_tables(cells: Cells) -> str:
+    """The targets with estimators that have all their defaults."""
+    ensemble, networks = UNTOUCHED
+    parts = [f"`{ensemble}`:", target_table(cells, ensemble)]
+    parts += [f"`{networks}`:", network_table(cells, networks)]
+    return "\n\n".join(parts)
+
+
+def network_table(cells: Cells, ours: str = NETWORKS) -> str:
     """Networks alone against the opponents of the targets."""
-    found = {row.name: row for row in _versus(cells, "f1", NETWORKS)}
+    found = {row.name: row for row in _versus(cells, "f1", ours)}
     lines = ["| against | measured | W–T–L | Wilcoxon p |", "|---" * 4 + "|"]
     lines += [
         f"| {name} | {_gain(found[name])} | {_counts(found[name])} | {found[name].p_value:.4f} |"
@@ -197,7 +209,7 @@ def collapsed(
 def collapse_text(cells: Cells) -> str:
     """Which defaults lose a class that five networks of cross-entropy predict."""
     lines = []
-    for name in (OURS, NETWORKS, "EAST paper"):
+    for name in (OURS, NETWORKS, *UNTOUCHED, "EAST paper"):
         runs = sum(cell["metric"] == "f1" and cell["method"] == name for cell in cells)
         if not runs:
             lines.append(f"- {name}: not run")
