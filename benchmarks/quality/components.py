@@ -376,6 +376,8 @@ def _boosting(name: str, split: Split, metric: str, *, fit: Any, **options: Any)
 _RF, _ET = {"kind": RandomForestClassifier}, {"kind": ExtraTreesClassifier}
 _BALANCED_FOREST = {"kind": BalancedRandomForestClassifier, "sampling_strategy": "all"}
 _EAST = {"kind": EASTClassifier}
+# Of all rows, of which each member draws as many as the rarest class has: a bootstrap may have none of that class.
+_BALANCED_BAGS = {"kind": BalancedBaggingClassifier, "n_estimators": 50, "bootstrap": False}
 _LIGHT, _EXTREME = {"fit": light_boosting}, {"fit": extreme_boosting}
 # What fits a component (some are made together), by the component's name.
 MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
@@ -399,9 +401,7 @@ MAKERS: dict[str, Callable[[Split, str], Fitted]] = {
     "et_balanced": partial(_forest, "et_balanced", class_weight="balanced", **_ET),
     "brf": partial(_forest, "brf", n_estimators=100, replacement=True, **_BALANCED_FOREST),
     "easy_ensemble": partial(_resampled, "easy_ensemble", kind=EasyEnsembleClassifier),
-    "balanced_bagging": partial(
-        _resampled, "balanced_bagging", kind=BalancedBaggingClassifier, n_estimators=50
-    ),
+    "balanced_bagging": partial(_resampled, "balanced_bagging", **_BALANCED_BAGS),
     "lgb_balanced": partial(_boosting, "lgb_balanced", class_weight="balanced", **_LIGHT),
     "xgb": partial(_boosting, "xgb", **_EXTREME),
     "xgb_balanced": partial(_boosting, "xgb_balanced", balanced=True, **_EXTREME),

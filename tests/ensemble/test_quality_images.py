@@ -64,7 +64,7 @@ def test_the_table_of_targets_pairs_seeds_and_says_what_is_missed():
 
 def test_networks_that_went_on_with_all_rows_are_compared_with_cross_entropy_that_did():
     one = {"cross-entropy": 0.5, "cross-entropy + tuned": 0.6, "balanced": 0.4, "aligned": 0.61}
-    more = {name: 0.62 for name in images.LIKEWISE} | {images.OURS_OF_ALL: 0.63}
+    more = dict.fromkeys(images.LIKEWISE, 0.62) | {images.OURS_OF_ALL: 0.63}
     lines = images.target_table([cell_of(0, 1, **one, **more)]).splitlines()[5:]
     assert lines == [
         "| toys, one network, all rows, against one | 1 | +0.130, met | +0.030, met | +0.230, met |",
