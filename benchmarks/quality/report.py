@@ -49,6 +49,8 @@ def write(cells: Cells, options: argparse.Namespace) -> None:
         "collapse": collapse_text(cells),
         "sets": set_table(cells),
     }
+    if not any(cell["method"] in UNTOUCHED for cell in cells):
+        del sections["untouched"]
     text = readme(sections, len({cell["set"] for cell in cells}), options.regenerate)
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "README.md").write_text(text)
@@ -83,7 +85,10 @@ def _scale(cells: Cells, options: argparse.Namespace) -> str:
         method: _range([n for (name, _), n in counts.items() if name == method])
         for method in dict.fromkeys(cell["method"] for cell in cells)
     }
-    ran = ", ".join(f"{method}: {splits}" for method, splits in by_method.items())
+    if len(set(by_method.values())) == 1:
+        ran = f"{next(iter(by_method.values()))} for every method"
+    else:
+        ran = ", ".join(f"{method}: {splits}" for method, splits in by_method.items())
     packages = ("torch", "scikit-learn", "lightgbm", "xgboost", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     return (
@@ -212,7 +217,6 @@ def collapse_text(cells: Cells) -> str:
     for name in (OURS, NETWORKS, *UNTOUCHED, "EAST paper"):
         runs = sum(cell["metric"] == "f1" and cell["method"] == name for cell in cells)
         if not runs:
-            lines.append(f"- {name}: not run")
             continue
         lost = collapsed(cells, name)
         where = "" if not lost else ": " + ", ".join(f"{s} (split {k})" for s, k in lost)
