@@ -10,6 +10,7 @@ import torch
 from kernel_cases import kernel
 
 import eastward as ew
+from eastward.kernels import sharing
 from eastward.kernels import team as team_module
 
 pytest.importorskip("numba", reason="the extra 'fast' is not installed")
@@ -80,7 +81,15 @@ def test_without_a_team_other_threads_share_the_work(monkeypatch):
     monkeypatch.setattr("eastward.kernels.compiled_plan.team", lambda: None)
     monkeypatch.setattr("eastward.kernels.compiled_plan.SHARE_OF_A_THREAD", 1000)
     monkeypatch.setattr("eastward.kernels.sharing.SHARE_OF_A_THREAD", 1000)
+    shared = []
+
+    def watched(work, parts):
+        shared.append(len(parts))
+        return sharing.everywhere(work, parts)
+
+    monkeypatch.setattr("eastward.kernels.compiled.everywhere", watched)
     found = value_and_gradient(2, *given)
+    assert set(shared) == {2}
     torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-6)
     assert (found[1] - expected[1]).abs().max() < 1e-5 * expected[1].abs().max()
 

@@ -92,9 +92,14 @@ def check_one_network(model: Any, reason: str = "") -> None:
     """``refit`` needs a network that held out rows of its own; ``reason`` says why there is none."""
     if not model.refit or (model.n_folds_ == 1 and not reason):
         return
-    got = reason or f"n_folds={model.n_folds_}: cross-fitted networks have used all rows"
-    advice = "Set n_folds=1, or leave refit alone."
-    _checks.fail("EASTClassifier", "refit", "False for anything but one network", got, advice)
+    if reason:
+        expected, got = "False where rows to judge by are given or streamed", reason
+        advice = "Leave refit alone, or pass all rows as X and y."
+    else:
+        expected = "False for anything but one network"
+        got = f"n_folds={model.n_folds_}: cross-fitted networks have used all rows"
+        advice = "Set n_folds=1, or leave refit alone."
+    _checks.fail("EASTClassifier", "refit", expected, got, advice)
 
 
 def _check_widths(caller: str, hidden: Any) -> None:

@@ -36,11 +36,10 @@ class Plan(NamedTuple):
     function: Callable[..., int]
     arguments: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
-    few: int = 2 * SHARE_OF_A_THREAD - 1  # so many logits suit in any case
 
     def suits(self, count: int) -> bool:
         """Whether so many logits are work for one thread, or PyTorch's can share it: others cannot share one call."""
-        if count <= self.few or torch.get_num_threads() == 1:
+        if count < 2 * SHARE_OF_A_THREAD or torch.get_num_threads() == 1:
             return True
         return self.function is dynamic_whole and team() is not None
 

@@ -64,7 +64,6 @@ class Plan(NamedTuple):
     is_steep: bool
     size: int
     ignored: int | None
-    few: int = SMALL  # so many logits suit in any case
 
     def suits(self, count: int) -> bool:
         """Whether so many logits are few, so that calls cost more than arithmetic, or there is a way for many."""

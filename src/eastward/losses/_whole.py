@@ -96,8 +96,8 @@ def plain_loss(
         or known.asked != asked
     ):
         known = _remember(_Last(terms, temperature, version, shape[1], asked, None))
-    plan, count = known.plan, shape[0] * shape[1]
-    if plan is None or not (0 < count <= plan.few or plan.suits(count)):
+    plan = known.plan
+    if plan is None or not plan.suits(shape[0] * shape[1]):
         return None
     return _loss_of(plan, (logits, targets, None), terms, temperature, check_inputs)
 
