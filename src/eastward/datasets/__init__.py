@@ -1,26 +1,32 @@
-"""Small data sets that come with scikit-learn, the papers' data sets, and the tables of a folder of one's own."""
+"""Small data sets that come with scikit-learn, and the tables of a folder of one's own."""
 
-from eastward.datasets.balance import PUBLISHED, check_balance, shannon_equitability
-from eastward.datasets.catalogue import load, load_frames, names
+from __future__ import annotations
+
+from typing import NoReturn
+
 from eastward.datasets.embedded import embedded_names, load_embedded
 from eastward.datasets.folder import data_folder, find_tables
-from eastward.datasets.sources import SOURCES, download
-from eastward.datasets.values import Frames, Images, Table
 
-__all__ = [
+__all__ = ["data_folder", "embedded_names", "find_tables", "load_embedded"]
+
+# Names that left the package for ``papers/``; this sentence stays for one release.
+_MOVED = (
     "PUBLISHED",
     "SOURCES",
     "Frames",
     "Images",
     "Table",
     "check_balance",
-    "data_folder",
     "download",
-    "embedded_names",
-    "find_tables",
     "load",
-    "load_embedded",
     "load_frames",
     "names",
     "shannon_equitability",
-]
+)
+
+
+def __getattr__(name: str) -> NoReturn:
+    message = f"module 'eastward.datasets' has no attribute {name!r}"
+    if name in _MOVED:
+        message += f": it is papers.data.{name} now, in a checkout of the project"
+    raise AttributeError(message)

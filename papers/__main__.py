@@ -1,0 +1,5 @@
+"""``python -m papers``."""
+
+from papers.command_line import main
+
+main()

@@ -1,0 +1,14 @@
+"""The papers' networks left the package; this sentence stays for one release."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> NoReturn:
+    message = f"module 'eastward.models' has no attribute {name!r}"
+    if not name.startswith("__"):
+        message += f": the papers' networks are in papers.networks now ({name} among them, if it was one of theirs)"
+    raise AttributeError(message)
