@@ -1,6 +1,6 @@
 """What the adversarial F1 of AP-Perf costs beside ours: by batch size, and for an epoch of Mammography.
 
-    EASTWARD_DATA=<folder of data sets> python benchmarks/adversarial_cost.py [--part batch|epoch] [--no-write]
+    EASTWARD_DATA=<folder of data sets> python -m benchmarks.adversarial_cost [--part batch|epoch] [--no-write]
 
 Protocol. One thread; seconds are the processor time of the process, which other work on the machine hardly changes.
 *Batch*: forward and backward of one batch of n logits, drawn from a normal distribution with standard deviation 0.5, a
@@ -32,12 +32,13 @@ import scipy
 import torch
 
 import eastward as ew
-from eastward import datasets
-from eastward.models import btg_network
+from eastward.datasets import data_folder
+from papers import data
+from papers.networks import btg_network
 
 RESULTS = Path(__file__).parents[1] / "results" / "adversarial_cost"
 COMMAND = (
-    "EASTWARD_DATA=<folder of data sets> OMP_NUM_THREADS=1 python benchmarks/adversarial_cost.py"
+    "EASTWARD_DATA=<folder of data sets> OMP_NUM_THREADS=1 python -m benchmarks.adversarial_cost"
 )
 SIZES = (5, 10, 15, 20, 25, 30, 40)
 GRID = tuple(round(0.1 * step, 1) for step in range(1, 10))
@@ -94,14 +95,14 @@ def exponent(rows: list[dict[str, Any]], name: str, smallest: int) -> float:
 
 def mammography() -> tuple[torch.Tensor, torch.Tensor, str]:
     """Training rows, and where they come from."""
-    folder = datasets.data_folder()
+    folder = data_folder()
     if folder is None:
         random = np.random.default_rng(0)
         targets = (np.arange(ROWS) < POSITIVE_RATE * ROWS).astype(np.int64)
         features = random.standard_normal((ROWS, COLUMNS)) + targets[:, None]
         source = "generated, in the shape of Mammography"
     else:
-        table = datasets.load("mammography", folder)
+        table = data.load("mammography", folder)
         features, targets, source = table.features, table.targets, "Mammography"
     order = np.random.default_rng(0).permutation(len(targets))[: round(0.64 * len(targets))]
     inputs = torch.as_tensor(np.asarray(features)[order], dtype=torch.float32)

@@ -1,6 +1,6 @@
 """How well a batch stands for the data: bias and variance of the gradient, and the metric after training.
 
-    EASTWARD_DATA=DIR python benchmarks/batch_size.py [--minutes 4] [--report]
+    EASTWARD_DATA=DIR python -m benchmarks.batch_size [--minutes 4] [--report]
 
 Three binary data sets of falling positive rate (Adult 25 %, Mammography 2.3 %, credit card 0.17 %), F1 of the positive
 class, temperature 0.2, network F-64-2 without dropout, half of the rows for training. All modes start from the same
@@ -39,12 +39,12 @@ import torch
 from torch import Tensor, nn
 
 import eastward as ew
-from eastward import datasets
 from eastward.training import StratifiedBatches
+from papers.data import load
 
 RESULTS = Path(__file__).parents[1] / "results" / "batch_size"
 CELLS = RESULTS / "cells.jsonl"
-COMMAND = "EASTWARD_DATA=DIR python benchmarks/batch_size.py"
+COMMAND = "EASTWARD_DATA=DIR python -m benchmarks.batch_size"
 SETS = {"adult": "Adult", "mammography": "Mammography", "credit_card": "credit card"}
 SIZES = (16, 64, 256, 1024, 4096)
 MODES = ("plain", "running", "prior", "exact")
@@ -55,7 +55,7 @@ EFFECTIVE, BATCHES, STEPS, PASSES, SEEDS = 8192, 200, 500, 20, (0, 1)
 @cache
 def data(name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Scaled inputs and labels, for training and for testing."""
-    table = datasets.load(name)
+    table = load(name)
     features, labels = np.asarray(table.features, np.float32), np.asarray(table.targets)
     labels = (labels == np.unique(labels)[np.argmin(np.unique(labels, return_counts=True)[1])]) * 1
     order = np.random.default_rng(0).permutation(len(labels))

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.boosting_tabular import MARGIN, RESULTS, ROOT, load, tables
-from benchmarks.quality.offsets import KINDS, _ascent
 from scipy.stats import wilcoxon
 
+from benchmarks.boosting_tabular import MARGIN, RESULTS, ROOT, load, tables
+from benchmarks.quality.offsets import KINDS, _ascent
 from eastward.boosting.backends import Task, make_backend
 from eastward.boosting.columns import Columns
 from eastward.boosting.folds import Problem, columns, fold_gain, fold_tables

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 MAX_TEMPERATURE = 0.4
+# Far below any use; much less would be zero in float32.
+MIN_TEMPERATURE = 1e-30
 
 
 def fail(
@@ -50,20 +52,18 @@ def describe(value: object) -> str:
 
 
 def can_inspect(*tensors: Tensor | None) -> bool:
-    """Whether tensor values may be read now: not while compiling, or inside ``torch.vmap``."""
+    """Whether tensor values may be read now: not while compiling, or inside ``torch.func``."""
     if torch.compiler.is_compiling():
         return False
-    return not any(t is not None and (_is_batched(t) or t.is_meta) for t in tensors)
+    return not any(t is not None and (t.is_meta or not has_memory(t)) for t in tensors)
 
 
-def _is_batched(tensor: Tensor) -> bool:
-    # torch has no public way to ask whether a tensor stands for a whole vmap dimension.
-    functorch = torch._C._functorch  # noqa: SLF001
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
+def has_memory(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor lie in memory; those inside ``torch.func`` do not."""
+    try:
+        return tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0
+    except (NotImplementedError, RuntimeError):
+        return False
 
 
 def tensor(caller: str, argument: str, value: object) -> None:
@@ -79,6 +79,51 @@ def floating(caller: str, argument: str, value: Tensor) -> None:
     if not value.is_floating_point():
         advice = "Convert it with .float()."
         fail(caller, argument, "floating point", describe(value), advice, error=TypeError)
+
+
+def ordinary_logits(caller: str, value: object) -> None:
+    """Logits must be a dense floating tensor with values and at least one column."""
+    floating(caller, "logits", value)  # type: ignore[arg-type]  # which is what it looks at
+    if isinstance(value, Tensor):
+        _dense(caller, "logits", value)
+        if value.dim() >= 2 and value.shape[1] == 0:
+            expected = "of shape (N, C) with at least one column"
+            fail(caller, "logits", expected, describe(value))
+
+
+def beside(caller: str, argument: str, value: Any, logits: Tensor) -> None:
+    """``value`` must be a dense tensor of real numbers on the logits' device."""
+    if value.device != logits.device:
+        got = f"a tensor on {value.device}"
+        fail(caller, argument, f"on the logits' device {logits.device}", got, "Move it with .to().")
+    _dense(caller, argument, value)
+    if value.is_complex():
+        fail(caller, argument, "real numbers", describe(value), error=TypeError)
+
+
+def _dense(caller: str, argument: str, value: Tensor) -> None:
+    if value.layout != torch.strided or value.is_nested:
+        advice = "Convert it with .to_dense(), or torch.nested.to_padded_tensor."
+        fail(caller, argument, "a dense tensor", _kind_of(value), advice, error=TypeError)
+    if torch.compiler.is_compiling():
+        return
+    if value.is_meta:
+        fail(caller, argument, "a tensor with values", "one on the meta device")
+    if value.numel() and _is_emptied(value):
+        got = "one whose storage was freed (resized to zero)"
+        fail(caller, argument, "a tensor with values", got)
+
+
+def _kind_of(value: Tensor) -> str:
+    return "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}"
+
+
+def _is_emptied(value: Tensor) -> bool:
+    try:
+        return value.untyped_storage().nbytes() == 0
+    except (NotImplementedError, RuntimeError):
+        # Inside torch.func there is no storage to look at.
+        return False
 
 
 def one_of(
@@ -134,16 +179,66 @@ def decay(caller: str, argument: str, value: object) -> float:
 
 def temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
     """``value`` must be a temperature: a number in (0, 0.4], or a tensor of such numbers."""
+    advice = "Start at 0.2 and cool towards 0; above 0.4 the step is no longer monotone."
     if isinstance(value, Tensor):
         # One unit in the last place is allowed: 0.4 rounds up in float32 and bfloat16.
         limit = MAX_TEMPERATURE * (1 + torch.finfo(torch.bfloat16).eps)
         if can_inspect(value) and not bool(((value > 0) & (value <= limit)).all()):
-            fail(caller, argument, "in (0, 0.4]", value.detach().flatten()[:5].tolist())
+            fail(caller, argument, "in (0, 0.4]", value.detach().flatten()[:5].tolist(), advice)
         return
     number = real(caller, argument, value)
-    if not 0 < number <= MAX_TEMPERATURE:
-        advice = "Start at 0.2 and cool towards 0; above 0.4 the step is no longer monotone."
+    if not 0 < number <= MAX_TEMPERATURE * (1 + torch.finfo(torch.bfloat16).eps):
         fail(caller, argument, "in (0, 0.4]", value, advice)
+
+
+def step_height(caller: str, value: object, *, argument: str = "delta") -> None:
+    """``value`` must be a number in [0, 0.5], or a tensor of such numbers."""
+    advice = "Above 0.5 the step would fall in the middle; Bridging the Gap uses 0.2."
+    if isinstance(value, Tensor):
+        if can_inspect(value) and not bool(((value >= 0) & (value <= 0.5)).all()):
+            fail(caller, argument, "in [0, 0.5]", value.detach().flatten()[:5].tolist(), advice)
+        return
+    if not 0 <= real(caller, argument, value) <= 0.5:
+        fail(caller, argument, "in [0, 0.5]", value, advice)
+
+
+def one_temperature(caller: str, value: object) -> None:
+    """``value`` must be one temperature: a number, or a tensor that holds one."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        advice = "A loss has one temperature."
+        fail(caller, "temperature", "one number in (0, 0.4]", describe(value), advice)
+    temperature(caller, value)
+    if not (isinstance(value, Tensor) and not can_inspect(value)) and value < MIN_TEMPERATURE:  # type: ignore[operator]
+        advice = f"Below {MIN_TEMPERATURE:g} it is zero in float32; use step='hard' for the limit."
+        fail(caller, "temperature", f"at least {MIN_TEMPERATURE:g}", value, advice)
+
+
+def threshold_in_range(caller: str, value: object) -> None:
+    """``value`` must be a threshold in [0, 1], or a tensor of such numbers."""
+    _numbers(caller, "tau", value, "in [0, 1]", lambda tau: (tau >= 0) & (tau <= 1))
+
+
+def steepness(caller: str, value: object) -> None:
+    """``value`` must be a steepness > 0, or a tensor of such numbers."""
+    _numbers(caller, "k", value, "> 0", lambda k: k > 0)
+
+
+def _numbers(
+    caller: str, argument: str, value: object, expected: str, good: Callable[[Any], Any]
+) -> None:
+    if not isinstance(value, Tensor):
+        number = real(caller, argument, value)
+        if not good(number):
+            fail(caller, argument, expected, value)
+    elif can_inspect(value) and not bool(good(value).all()):
+        fail(caller, argument, expected, value.detach().flatten()[:5].tolist())
+
+
+def boolean(caller: str, argument: str, value: object) -> bool:
+    """``value`` must be True or False (NumPy's are welcome)."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    return fail(caller, argument, "True or False", describe(value), error=TypeError)
 
 
 def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
@@ -172,7 +267,10 @@ def ignore_index(caller: str, value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, Integral):
         fail(caller, "ignore_index", "an integer or None", describe(value), error=TypeError)
-    return int(value)
+    number = int(value)
+    if not -(2**63) < number < 2**63:
+        fail(caller, "ignore_index", "a 64-bit integer", value, "No target can have that value.")
+    return number
 
 
 def finite(caller: str, argument: str, value: Tensor) -> None:
@@ -254,8 +352,13 @@ def weights(caller: str, sample_weight: Tensor) -> None:
         fail(caller, "sample_weight", "finite and >= 0", f"{count} others, for example {example:g}")
 
 
-def prior(caller: str, value: Any, size: int | None, *, sums_to_one: bool = True) -> Tensor:
-    """Return the class prior as a tensor: ``size`` (None: any count of) numbers >= 0 that sum to one."""
+def prior(
+    caller: str, value: Any, size: int | None, *, sums_to_one: bool = True, look: bool = True
+) -> Tensor:
+    """Return the class prior as a tensor: ``size`` (None: any count of) numbers >= 0 that sum to one.
+
+    ``look`` is False for one whose numbers were looked at before.
+    """
     try:
         given = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -264,7 +367,7 @@ def prior(caller: str, value: Any, size: int | None, *, sums_to_one: bool = True
         fail(caller, "prior", "one number per class", describe(value), error=TypeError)
     if size is not None and given.shape != (size,):
         fail(caller, "prior", f"of length {size}, one entry per class", describe(given))
-    if not can_inspect(given):
+    if not look or not can_inspect(given):
         return given
     if not bool((torch.isfinite(given) & (given >= 0) & (given <= 1)).all()):
         fail(caller, "prior", "made of numbers in [0, 1]", given.tolist()[:10])
@@ -290,7 +393,7 @@ def beta(caller: str, value: Any, num_classes: int) -> Tensor:
         fail(caller, "beta", expected, describe(value), error=TypeError)
     if betas.dim() > 1 or (betas.dim() == 1 and betas.numel() != num_classes):
         fail(caller, "beta", f"a number or {num_classes} of them, one per class", describe(betas))
-    if not bool((torch.isfinite(betas) & (betas > 0)).all()):
+    if can_inspect(betas) and not bool((torch.isfinite(betas) & (betas > 0)).all()):
         fail(caller, "beta", "finite and > 0", value, "beta < 1 favours precision, > 1 recall.")
     return betas
 

@@ -12,20 +12,10 @@ import math
 import torch
 from torch import Tensor
 
-
-def tiny(dtype: torch.dtype) -> float:
-    """Smallest denominator whose inverse square is still finite in ``dtype``.
-
-    Autograd divides by the square of a denominator; ``sqrt(finfo.tiny)`` is about 1e-19 in float32, which is
-    far below the mass of one sample in any table that is normalised to total mass one.
-
-    Examples
-    --------
-    >>> import torch
-    >>> 0 < tiny(torch.float32) < 1e-18
-    True
-    """
-    return math.sqrt(torch.finfo(dtype).tiny)
+# Masses below this share of the whole do not exist, in any dtype: the square root of the smallest normal float32.
+# Autograd divides by the square of a denominator, which must not underflow, and a slope of its inverse must still be
+# a float32, or value and gradient would depend on the dtype of the logits.
+VANISHED = math.sqrt(torch.finfo(torch.float32).tiny)
 
 
 def at_least_float32(tensor: Tensor) -> Tensor:
@@ -55,7 +45,7 @@ def safe_divide(numerator: Tensor, denominator: Tensor, default: float = 0.0) ->
     tensor([0.5000, 0.0000])
     """
     # asked this way round, NaN does not count as vanished: what went wrong before must not look like a zero
-    vanished = denominator.abs() <= tiny(denominator.dtype)
+    vanished = denominator.abs() <= VANISHED
     quotient = numerator / torch.where(vanished, 1.0, denominator)
     return torch.where(vanished, default, quotient)
 
@@ -69,5 +59,5 @@ def safe_sqrt(value: Tensor) -> Tensor:
     >>> safe_sqrt(torch.tensor([4.0, 0.0]))
     tensor([2., 0.])
     """
-    vanished = value <= tiny(value.dtype)  # NaN has not, and stays NaN
+    vanished = value <= VANISHED  # NaN has not, and stays NaN
     return torch.where(vanished, 0.0, torch.where(vanished, 1.0, value).sqrt())

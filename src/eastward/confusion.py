@@ -273,8 +273,22 @@ def counts_from_confusion(confusion: Confusion) -> Counts:
     >>> counts_from_confusion(torch.tensor([[3.0, 1.0], [2.0, 4.0]])).tn
     tensor([4., 3.])
     """
-    true, predicted, tp = confusion.sum(1), confusion.sum(0), confusion.diagonal()
-    return _counts(tp, true, predicted, confusion.sum())
+    tp = confusion.diagonal()
+    wrong = confusion - torch.diag_embed(tp)
+    fp, fn = wrong.sum(0), wrong.sum(1)
+    # What others get right, and take for one another: the one is a sum without differences, which would have no digits
+    # left where one class holds nearly all mass; the other is small where classes are told apart.
+    right = _sums_of_others(tp)
+    # Differences of equal sums round to about -1e-8; a count below zero would leave the metric's range.
+    return Counts(tp, fp, fn, right + (wrong.sum() - fn - fp).clamp_min(0))
+
+
+def _sums_of_others(values: Tensor) -> Tensor:
+    """For each entry of ``(C,)`` the sum of all others, without subtracting anything."""
+    nothing = values.new_zeros(1)
+    before = torch.cat([nothing, values.cumsum(0)[:-1]])
+    after = torch.cat([values.flip(0).cumsum(0)[:-1].flip(0), nothing])
+    return before + after
 
 
 def class_confusion(
@@ -310,23 +324,43 @@ def class_counts(
     labels, weights = _labels_and_weights(
         memberships, targets, sample_weight, prior, ignore_index, reduce
     )
-    hits = memberships.gather(1, labels.unsqueeze(1)).squeeze(1) * weights
+    true, mass = labels.unsqueeze(1), weights.unsqueeze(1)
     blank = memberships.new_zeros(memberships.shape[1])
-    tp, true = blank.index_add(0, labels, hits), blank.index_add(0, labels, weights)
-    predicted = (memberships * weights.unsqueeze(1)).sum(0)
-    return _counts(tp, true, predicted, weights.sum())
+    # Every count is a sum of its own: as a difference of two large ones a small one would have no digits left.
+    found, missed = memberships * mass, complements(memberships) * mass
+    return Counts(
+        tp=blank.index_add(0, labels, found.gather(1, true).squeeze(1)),
+        fp=found.scatter(1, true, 0.0).sum(0),
+        fn=blank.index_add(0, labels, missed.gather(1, true).squeeze(1)),
+        tn=missed.scatter(1, true, 0.0).sum(0),
+    )
+
+
+def complements(memberships: Memberships) -> Tensor:
+    """One minus the memberships ``(N, C)``, with all digits: that of the largest is the sum of the others.
+
+    Examples
+    --------
+    >>> import torch
+    >>> complements(torch.tensor([[1.0, 1e-12]]))
+    tensor([[1.0000e-12, 1.0000e+00]])
+    """
+    largest = memberships.argmax(1, keepdim=True)
+    others = memberships.scatter(1, largest, 0.0).sum(1, keepdim=True)
+    return (1 - memberships).scatter(1, largest, others)
 
 
 def label_counts(
     memberships: Memberships,
     targets: Targets,
     *,
+    missed: Tensor | None = None,
     sample_weight: Tensor | None = None,
     prior: Any = None,
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Counts:
-    """:func:`multilabel_counts` of checked input."""
+    """:func:`multilabel_counts` of checked input; ``missed`` is one minus the memberships, if it is known better."""
     memberships = at_least_float32(memberships)
     weights = torch.ones_like(memberships)
     if sample_weight is not None:
@@ -336,15 +370,9 @@ def label_counts(
         weights = weights.masked_fill(targets == ignore_index, 0.0)
     positive = (targets == 1).to(memberships.dtype)
     if prior is not None:
-        rate = _checks.prior(
-            "multilabel_counts", prior, memberships.shape[1], sums_to_one=False
-        ).to(memberships)
-        mass = torch.stack([(weights * (1 - positive)).sum(0), (weights * positive).sum(0)])
-        mass = reduce(mass) if reduce is not None else mass
-        scale = safe_divide(torch.stack([1 - rate, rate]), mass)
-        weights = weights * torch.where(positive.bool(), scale[1], scale[0])
+        weights = weights_of_rates(positive, weights, prior, reduce)
     on, off = weights * positive, weights * (1 - positive)
-    hit, miss = memberships, 1 - memberships
+    hit, miss = memberships, 1 - memberships if missed is None else missed
     return Counts(
         tp=(on * hit).sum(0),
         fp=(off * hit).sum(0),
@@ -352,12 +380,6 @@ def label_counts(
         tn=(off * miss).sum(0),
         exclusive=False,
     )
-
-
-def _counts(tp: Tensor, true: Tensor, predicted: Tensor, total: Tensor) -> Counts:
-    # Differences of equal sums round to about -1e-8; a count below zero would leave the metric's range.
-    fp, fn = (predicted - tp).clamp_min(0), (true - tp).clamp_min(0)
-    return Counts(tp, fp, fn, ((total - true) - fp).clamp_min(0))
 
 
 def _labels_and_weights(
@@ -370,18 +392,54 @@ def _labels_and_weights(
 ) -> tuple[Tensor, Tensor]:
     """Labels that are safe to index with, and weights in which ignoring and the prior are folded."""
     weights = torch.ones_like(targets) if sample_weight is None else sample_weight
-    weights = weights.to(memberships)
-    labels = targets.long()
-    if ignore_index is not None:
-        # Masked before anything indexes: 255 or -100 must never reach index_add or gather.
-        ignored = labels == ignore_index
-        labels, weights = labels.masked_fill(ignored, 0), weights.masked_fill(ignored, 0.0)
+    labels, weights = masked_labels(targets, weights.to(memberships), ignore_index)
     if prior is not None:
-        wanted = _checks.prior("soft_confusion", prior, memberships.shape[1]).to(memberships)
-        present = torch.zeros_like(wanted).index_add(0, labels, weights)
-        present = reduce(present) if reduce is not None else present
-        weights = weights * safe_divide(wanted, present)[labels]
+        weights = weights_of_prior(labels, weights, prior, memberships.shape[1], reduce)
     return labels, weights
+
+
+def masked_labels(
+    targets: Tensor, weights: Tensor, ignore_index: int | None
+) -> tuple[Tensor, Tensor]:
+    """Class 0 and weight zero for ignored samples: 255 or -100 must never reach an index."""
+    labels = targets.long()
+    if ignore_index is None:
+        return labels, weights
+    ignored = labels == ignore_index
+    return labels.masked_fill(ignored, 0), weights.masked_fill(ignored, 0.0)
+
+
+def weights_of_prior(
+    labels: Tensor,
+    weights: Tensor,
+    prior: Any,
+    size: int,
+    reduce: Reduce | None,
+    *,
+    look: bool = True,
+) -> Tensor:
+    """Weights ``(..., N)`` by which every class has the mass that the prior gives it.
+
+    ``look`` is False for a prior whose numbers were looked at before.
+    """
+    wanted = _checks.prior("soft_confusion", prior, size, look=look).to(weights)
+    blank = weights.new_zeros(*weights.shape[:-1], size)
+    present = blank.scatter_add(-1, labels, weights)
+    present = reduce(present) if reduce is not None else present
+    return weights * safe_divide(wanted, present).gather(-1, labels)
+
+
+def weights_of_rates(
+    positive: Tensor, weights: Tensor, prior: Any, reduce: Reduce | None
+) -> Tensor:
+    """Weights ``(..., N, L)`` by which every label has the share of positives that the prior gives it."""
+    size = weights.shape[-1]
+    rate = _checks.prior("multilabel_counts", prior, size, sums_to_one=False).to(weights)
+    sides = (weights * (1 - positive), weights * positive)
+    mass = torch.stack([side.sum(-2, keepdim=True) for side in sides], dim=-2)
+    mass = reduce(mass) if reduce is not None else mass
+    no, yes = safe_divide(torch.stack([1 - rate, rate]), mass).unbind(-2)
+    return weights * torch.where(positive.bool(), yes, no)
 
 
 def _flat(

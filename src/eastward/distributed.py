@@ -21,7 +21,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.protocols import Reduce
 
-__all__ = ["process_sum", "resolve_reduce", "summed_gradient", "total_table"]
+__all__ = ["agree_on_classes", "process_sum", "resolve_reduce", "summed_gradient", "total_table"]
 
 # Whether this build of torch knows processes at all.
 _AVAILABLE = dist.is_available()
@@ -107,7 +107,7 @@ def summed_gradient(value: Tensor, reduce: Reduce) -> Tensor:
     return summed
 
 
-def resolve_reduce(process_group: Any) -> Reduce | None:
+def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | None:
     """The sum over processes that ``process_group`` asks for, or None when there is only one process.
 
     Parameters
@@ -125,11 +125,40 @@ def resolve_reduce(process_group: Any) -> Reduce | None:
     if isinstance(process_group, str):
         if process_group != "auto":
             _checks.one_of(
-                "EASTLoss", "process_group", process_group, ("auto",), otherwise="None, a group"
+                caller, "process_group", process_group, ("auto",), otherwise="None, a group"
             )
         if not (_AVAILABLE and dist.is_initialized()):
             return None
         process_group = None
+    elif _AVAILABLE and process_group is dist.GroupMember.NON_GROUP_MEMBER:
+        # What ``new_group`` hands to processes that are not in the group.
+        return None
+    elif not (_AVAILABLE and isinstance(process_group, dist.ProcessGroup)):
+        expected = "'auto', None, or a torch.distributed ProcessGroup"
+        got = _checks.describe(process_group)
+        _checks.fail(caller, "process_group", expected, got, error=TypeError)
     if dist.get_world_size(process_group) == 1:
         return None
     return lambda table: process_sum(table, process_group)
+
+
+def agree_on_classes(caller: str, logits: Tensor, reduce: Reduce) -> None:
+    """Raise an error in every process if their logits have different numbers of columns.
+
+    Tables of different shapes cannot be added, and the libraries below end the program without saying why.
+
+    Examples
+    --------
+    >>> import torch
+    >>> agree_on_classes("EASTLoss", torch.zeros(4, 3), lambda numbers: 2 * numbers)
+    """
+    columns = logits.shape[1] if logits.dim() > 1 else 1
+    numbers = torch.tensor([1.0, columns, columns**2], dtype=torch.float64)
+    processes, total, squares = reduce(numbers.to(logits.device)).tolist()
+    if processes * squares != total**2:
+        got = f"{columns} in this process and {total / processes:g} in the mean over {processes:g}"
+        advice = (
+            "Give every process the same classes, also those that its data lack; process_group=None "
+            "turns the sum over processes off."
+        )
+        _checks.fail(caller, "logits", "equally many columns in every process", got, advice)

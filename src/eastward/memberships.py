@@ -15,7 +15,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward._numerics import at_least_float32, safe_divide
 from eastward.protocols import Logits, Memberships, Step
-from eastward.steps import resolve_step
+from eastward.steps import resolve_step, step_and_complement
 
 __all__ = ["class_probabilities", "soft_memberships", "top2_threshold"]
 
@@ -139,15 +139,13 @@ def memberships_at(
     step: Step,
     *,
     detach_threshold: bool = False,
-    multilabel: bool = False,
 ) -> Memberships:
     """Memberships at one threshold (None: dynamic), without checks; :func:`soft_memberships` has them."""
-    if multilabel:
-        tau = probabilities.new_tensor(0.5 if threshold is None else threshold)
-        return step(probabilities, tau, temperature)
     if threshold is not None and probabilities.shape[1] == 2:
-        positive = step(probabilities[:, 1], probabilities.new_tensor(threshold), temperature)
-        return torch.stack([1 - positive, positive], dim=1)
+        no, yes = probabilities.unbind(1)
+        tau = probabilities.new_tensor(threshold)
+        found, missed = step_and_complement(step, yes, no, tau, temperature)
+        return torch.stack([missed, found], dim=1)
     if threshold is None:
         tau = top2_threshold(probabilities)
         tau = tau.detach() if detach_threshold else tau

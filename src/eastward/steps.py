@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import at_least_float32, tiny
+from eastward._numerics import VANISHED, at_least_float32, safe_divide
 from eastward.protocols import Step
 
-__all__ = ["STEPS", "hard_step", "heaviside", "resolve_step", "sigmoid_step", "step_slopes"]
+__all__ = [
+    "NARROWEST_PIECE",
+    "STEPS",
+    "btg_step",
+    "hard_step",
+    "heaviside",
+    "resolve_step",
+    "sigmoid_step",
+    "step_and_complement",
+    "step_ends",
+    "step_slopes",
+]
 
 
 def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2) -> Tensor:
@@ -39,8 +51,9 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     tau : Tensor or float
         Threshold in [0, 1], broadcastable with ``p``.
     temperature : Tensor or float, default=0.2
-        ``0 < T <= 0.4``, broadcastable. At 0.2 the step is that of Bridging the Gap with delta = 0.2; towards
-        zero it becomes the hard step.
+        ``0 < T <= 0.4``, broadcastable. It sets the width of the middle piece and the height of the outer ones
+        together; :func:`btg_step` keeps the width. At 0.2 the two are the same; towards zero this one becomes the
+        hard step.
 
     Returns
     -------
@@ -64,32 +77,139 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     tensor([0.0000, 0.2000, 0.5000, 0.8000, 1.0000])
     """
     _checks.temperature("heaviside", temperature)
+    _checks.threshold_in_range("heaviside", tau)
     p = at_least_float32(torch.as_tensor(p))
     tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
     temperature = torch.as_tensor(temperature, dtype=p.dtype, device=p.device)
     return _linear_step(p, tau, temperature)
 
 
+# Of the distance to the end of the interval: a narrower piece has no width at all. At T = 0.4 it is a matter of
+# rounding otherwise on which side of the outer bend a probability of exactly 0 or 1 lies.
+NARROWEST_PIECE = 1e-6
+# No two probabilities are so far apart.
+_NEVER = 2.0
+
+
 def _linear_step(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
-    half_width = 2.5 * temperature * torch.minimum(tau, 1 - tau)
-    first, middle, last = _slopes(tau, temperature, half_width)
+    return _linear_step_and_complement(p, 1 - p, tau, temperature)[0]
+
+
+def _linear_step_and_complement(
+    p: Tensor, opposite: Tensor, tau: Tensor, temperature: Tensor
+) -> tuple[Tensor, Tensor]:
+    return _three_pieces(p, opposite, tau, _pieces(tau, 2.5 * temperature), temperature)
+
+
+def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Tensor:
+    r"""Piecewise-linear step of Bridging the Gap, whose middle piece is as wide for every :math:`\delta`.
+
+    It passes through (0, 0), (lo, :math:`\delta`), (:math:`\tau`, 1/2), (hi, :math:`1 - \delta`) and (1, 1):
+
+    .. math::
+        \tau_m = \min(\tau, 1-\tau),\quad lo = \tau - \tau_m/2,\quad hi = \tau + \tau_m/2
+
+    .. math::
+        \mathcal H^l(p, \tau) = \begin{cases}
+            m_1 p & p < lo \\ \tfrac12 + m_2 (p - \tau) & lo \le p \le hi \\ 1 - m_3 (1 - p) & p > hi
+        \end{cases}
+        \qquad m_1 = \frac{\delta}{lo},\; m_2 = \frac{1-2\delta}{\tau_m},\; m_3 = \frac{\delta}{1-hi}
+
+    Parameters
+    ----------
+    p : Tensor
+        Probabilities in [0, 1], any shape.
+    tau : Tensor or float
+        Threshold in [0, 1], broadcastable with ``p``.
+    delta : Tensor or float, default=0.2
+        Height of the outer pieces, in [0, 0.5], broadcastable. At 0 they are flat and have no gradient; at 0.5 the
+        middle piece is flat. At 0.2 the step is :func:`heaviside` at temperature 0.2.
+
+    Returns
+    -------
+    Tensor
+        Of the broadcast shape, in [0, 1], non-decreasing in ``p``, exactly 0.5 at ``p == tau``. Computed in
+        float32 at least.
+
+    Notes
+    -----
+    As ``step=btg_step`` of a loss, the temperature of the loss is :math:`\delta`. Cooling it makes the outer pieces
+    flat; it does not make the step hard.
+
+    References
+    ----------
+    Bridging the Gap, equation 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0])
+    >>> btg_step(p, 0.5, 0.2)
+    tensor([0.0000, 0.2000, 0.5000, 0.8000, 1.0000])
+    >>> btg_step(p, 0.5, 0.1)
+    tensor([0.0000, 0.1000, 0.5000, 0.9000, 1.0000])
+
+    As the step of a loss, over the thresholds of the paper:
+
+    >>> from eastward import EASTLoss
+    >>> thresholds = [k / 10 for k in range(1, 10)]
+    >>> loss = EASTLoss("f1", step=btg_step, temperature=0.1, threshold=thresholds)
+    >>> round(loss(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 0, 1])).item(), 3)
+    0.25
+    """
+    _checks.step_height("btg_step", delta)
+    p = at_least_float32(torch.as_tensor(p))
+    tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
+    delta = torch.as_tensor(delta, dtype=p.dtype, device=p.device)
+    pieces = _pieces(tau, torch.full_like(delta, 0.5))
+    return _three_pieces(p, 1 - p, tau, pieces, delta)[0]
+
+
+def _three_pieces(
+    p: Tensor, opposite: Tensor, tau: Tensor, pieces: _Pieces, height: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The step through (tau - half_width, height) and (tau + half_width, 1 - height), and one minus it."""
+    first, middle, last = _slopes(height, pieces)
     # The distance to the threshold decides, not p against tau +- half_width: a cold middle piece is only a few
     # units in the last place wide, and a rounded end would let it run far out of [0, 1].
     distance = p - tau
+    low, high = distance < -pieces.lower_end, distance > pieces.upper_end
     # The last piece is measured from its far end, so that p = 1 gives 1 and never more.
-    above = 1 - (1 - p) * last
-    upper = torch.where(distance > half_width, above, 0.5 + distance * middle)
-    return torch.where(distance < -half_width, p * first, upper)
+    start, end, centre = p * first, opposite * last, distance * middle
+    step = torch.where(low, start, torch.where(high, 1 - end, 0.5 + centre))
+    return step, torch.where(low, 1 - start, torch.where(high, end, 0.5 - centre))
 
 
-def _slopes(tau: Tensor, temperature: Tensor, half_width: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    # A piece of zero width is never selected away from its single point, but its slope still takes part in
-    # the backward pass, so it has to be finite.
-    guard = tiny(tau.dtype)
-    first = temperature / (tau - half_width).clamp_min(guard)
-    middle = (0.5 - temperature) / half_width.clamp_min(guard)
-    last = temperature / (1 - tau - half_width).clamp_min(guard)
-    return first, middle, last
+class _Pieces(NamedTuple):
+    """Half the width of the middle piece, where it ends on both sides, the widths of the first and the last piece."""
+
+    half_width: Tensor
+    lower_end: Tensor
+    upper_end: Tensor
+    below: Tensor
+    above: Tensor
+
+
+def _pieces(tau: Tensor, share: Tensor) -> _Pieces:
+    """A middle piece that takes up ``share`` of the way from the threshold to the nearer end of the interval."""
+    nearer = torch.minimum(tau, 1 - tau)
+    room = 1 - share
+    wide = room > NARROWEST_PIECE
+    half_width = nearer * torch.where(wide, share, 1.0)
+    outer = nearer * torch.where(wide, room, 0.0)
+    below, above = (tau - nearer) + outer, (1 - tau - nearer) + outer
+    # A piece without a width is never entered, whatever the rounding.
+    lower_end = torch.where(below > NARROWEST_PIECE * tau, half_width, _NEVER)
+    upper_end = torch.where(above > NARROWEST_PIECE * (1 - tau), half_width, _NEVER)
+    return _Pieces(half_width, lower_end, upper_end, below, above)
+
+
+def _slopes(height: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor, Tensor]:
+    # A piece of zero width is never selected, but its slope still takes part in the backward pass, so it has to be
+    # finite.
+    first = safe_divide(height, pieces.below)
+    middle = (0.5 - height) / pieces.half_width.clamp_min(VANISHED)
+    return first, middle, safe_divide(height, pieces.above)
 
 
 def step_slopes(
@@ -97,7 +217,7 @@ def step_slopes(
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""The three slopes :math:`(m_1, m_2, m_3)` of :func:`heaviside`.
 
-    Their maximum is the Lipschitz constant of the step (Bridging the Gap, Theorem 4.1).
+    Their maximum is the Lipschitz constant of the step: :func:`eastward.theory.heaviside_lipschitz`.
 
     Parameters
     ----------
@@ -119,7 +239,20 @@ def step_slopes(
         torch.as_tensor(tau, dtype=None if isinstance(tau, Tensor) else torch.float64)
     )
     temperature = torch.as_tensor(temperature, dtype=tau.dtype, device=tau.device)
-    return _slopes(tau, temperature, 2.5 * temperature * torch.minimum(tau, 1 - tau))
+    return _slopes(temperature, _pieces(tau, 2.5 * temperature))
+
+
+def step_ends(tau: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
+    """How far the middle piece of :func:`heaviside` reaches below and above the threshold.
+
+    Examples
+    --------
+    >>> import torch
+    >>> step_ends(torch.tensor(0.5), torch.tensor(0.2))
+    (tensor(0.2500), tensor(0.2500))
+    """
+    pieces = _pieces(tau, 2.5 * temperature)
+    return pieces.lower_end, pieces.upper_end
 
 
 def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Tensor:
@@ -132,7 +265,7 @@ def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Te
     tau : Tensor or float
         Threshold, broadcastable with ``p``.
     k : Tensor or float, default=10.0
-        Steepness; larger is harder.
+        Steepness > 0; larger is harder.
 
     Returns
     -------
@@ -149,6 +282,7 @@ def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Te
     >>> sigmoid_step(torch.tensor([0.3, 0.5]), 0.5)
     tensor([0.1192, 0.5000])
     """
+    _checks.steepness("sigmoid_step", k)
     p = at_least_float32(torch.as_tensor(p))
     return torch.sigmoid(k * (p - tau))
 
@@ -192,6 +326,34 @@ def hard_step(
 STEPS: Mapping[str, Step] = MappingProxyType(
     {"linear": _linear_step, "sigmoid": _tempered_sigmoid, "hard": hard_step}
 )
+
+
+def step_and_complement(
+    step: Step, p: Tensor, opposite: Tensor, tau: Tensor, temperature: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The step h at ``p`` and 1 - h, the small one of the two with all its digits where the step is known.
+
+    ``opposite`` is 1 - p, computed without a subtraction.
+
+    Examples
+    --------
+    >>> import torch
+    >>> step, rest = step_and_complement(
+    ...     STEPS["linear"],
+    ...     torch.tensor(1.0),
+    ...     torch.tensor(1e-12),
+    ...     torch.tensor(0.5),
+    ...     torch.tensor(0.2),
+    ... )
+    >>> float(step), float(rest)
+    (1.0, 8.0e-13)
+    """
+    if step is _linear_step:
+        return _linear_step_and_complement(p, opposite, tau, temperature)
+    degrees = step(p, tau, temperature)
+    if step is _tempered_sigmoid:
+        return degrees, step(tau, p, temperature)
+    return degrees, 1 - degrees
 
 
 def resolve_step(step: str | Step, *, caller: str = "step") -> Step:

@@ -35,6 +35,8 @@ MODULES = {
     "a grid and a prior": lambda: ew.EASTLoss(threshold=(0.3, 0.6), prior=[0.5, 0.3, 0.2]),
     "an own callable": lambda: ew.EASTLoss(lambda c: c.diagonal().sum() / c.sum()),
     "auroc": lambda: ew.AUROCLoss(thresholds=3),
+    "a mapping of betas": lambda: ew.EASTLoss(ew.metrics.get("f_beta", beta={1: 2.0})),
+    "a sequence of betas": lambda: ew.EASTLoss(ew.metrics.get("f_beta", beta=[1.0, 2.0, 0.5])),
 }
 
 

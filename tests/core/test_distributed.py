@@ -67,9 +67,21 @@ def worker(rank: int, port: int, results) -> None:
         found["group"] = part_of_work(
             rank, partial(ew.EASTLoss, "f1_macro", process_group=dist.group.WORLD)
         )
+        found["different classes"] = [said_of_different_classes(rank, kind) for kind in MODULES]
         results[rank] = found
     finally:
         dist.destroy_process_group()
+
+
+MODULES = (ew.EASTLoss, ew.AUROCLoss)
+
+
+def said_of_different_classes(rank: int, kind) -> str:
+    try:
+        kind()(torch.randn(6, 3 + rank), torch.arange(6) % 3)
+    except ValueError as error:
+        return str(error)
+    return "nothing"
 
 
 def part_of_work(rank: int, build):
@@ -103,6 +115,14 @@ def test_two_processes_have_the_loss_and_the_gradient_of_one(results, kind):
         torch.testing.assert_close(
             torch.tensor(averaged, dtype=torch.float64), gradient, atol=1e-8, rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("rank", range(WORLD))
+@pytest.mark.parametrize("index", range(len(MODULES)), ids=[kind.__name__ for kind in MODULES])
+def test_processes_with_different_classes_are_told_so(results, rank, index):
+    said = results[rank]["different classes"][index]
+    expected = "must be equally many columns in every process"
+    assert f"logits of {MODULES[index].__name__} {expected}; got {3 + rank} in this process" in said
 
 
 def test_an_explicit_group_is_used_like_the_automatic_one(results):

@@ -37,7 +37,109 @@ def call(*given, **options):
     return lambda: ew.metric_loss(*given, **options)
 
 
+PAIRS = [(torch.randn(4, 2), TARGETS)]
+
+
+def exact(model=None, batches=PAIRS):
+    return lambda: ew.exact_backward(ew.EASTLoss(), model, batches)
+
+
+def frozen():
+    return torch.nn.Linear(2, 3).requires_grad_(requires_grad=False)
+
+
 ERRORS = {
+    # what cannot be computed with
+    "a process group that is none": (
+        lambda: ew.EASTLoss(process_group=3),
+        TypeError,
+        r"process_group of EASTLoss must be 'auto', None, or a .*ProcessGroup; got int 3",
+    ),
+    "an ignored label beyond all integers": (
+        lambda: ew.EASTLoss(ignore_index=10**30),
+        ValueError,
+        r"ignore_index of EASTLoss must be a 64-bit integer; got 1000",
+    ),
+    "logits without columns": (
+        call(torch.zeros(4, 0), TARGETS),
+        ValueError,
+        r"logits of metric_loss must be of shape \(N, C\) with at least one column; got",
+    ),
+    "sparse logits": (
+        call(LOGITS.to_sparse(), TARGETS),
+        TypeError,
+        r"logits of metric_loss must be a dense tensor; got a tensor of layout torch\.sparse_coo",
+    ),
+    "nested logits": (
+        call(torch.nested.nested_tensor([LOGITS], layout=torch.jagged), TARGETS),
+        TypeError,
+        r"logits of metric_loss must be a dense tensor; got a nested tensor",
+    ),
+    "logits without values": (
+        call(LOGITS.to("meta"), TARGETS.to("meta")),
+        ValueError,
+        r"logits of metric_loss must be a tensor with values; got one on the meta device",
+    ),
+    "complex targets": (
+        call(LOGITS, TARGETS.to(torch.complex64)),
+        TypeError,
+        r"targets of metric_loss must be real numbers; got .*complex64",
+    ),
+    "complex indicators": (
+        call(LOGITS, torch.zeros(4, 3, dtype=torch.complex64), multilabel=True),
+        TypeError,
+        r"targets of metric_loss must be real numbers; got .*complex64",
+    ),
+    "a word for a truth value": (
+        lambda: ew.EASTLoss(multilabel="no"),
+        TypeError,
+        r"multilabel of EASTLoss must be True or False; got str 'no'",
+    ),
+    "a word for a truth value in the function": (
+        loss(multilabel="no"),
+        TypeError,
+        r"multilabel of metric_loss must be True or False; got str 'no'",
+    ),
+    "a word for a truth value in a ranking loss": (
+        lambda: ew.AUROCLoss(multilabel="no"),
+        TypeError,
+        r"multilabel of AUROCLoss must be True or False; got str 'no'",
+    ),
+    "a falling sigmoid": (
+        lambda: ew.sigmoid_step(torch.rand(3), 0.5, k=-1),
+        ValueError,
+        r"k of sigmoid_step must be > 0; got -1",
+    ),
+    "a threshold that is no probability": (
+        lambda: ew.heaviside(torch.rand(3), 1.5),
+        ValueError,
+        r"tau of heaviside must be in \[0, 1\]; got 1\.5",
+    ),
+    "thresholds of which one is no probability": (
+        lambda: ew.heaviside(torch.rand(3), torch.tensor([0.1, 0.2, -0.5])),
+        ValueError,
+        r"tau of heaviside must be in \[0, 1\]; got \[0\.1",
+    ),
+    "no model": (
+        exact(),
+        TypeError,
+        r"model of exact_backward must be a module or a function .*; got NoneType None",
+    ),
+    "a frozen model": (
+        exact(frozen()),
+        ValueError,
+        r"model of exact_backward must be trainable; got one without trainable parameters",
+    ),
+    "batches that are no pairs": (
+        exact(torch.nn.Linear(2, 3), [torch.randn(4, 2)]),
+        TypeError,
+        r"micro_batches of exact_backward must be pairs .*; got Tensor|got a tensor",
+    ),
+    "a tensor for batches": (
+        exact(torch.nn.Linear(2, 3), torch.randn(4, 2)),
+        TypeError,
+        r"micro_batches of exact_backward must be pairs .*; got a tensor",
+    ),
     # prior
     "a prior of another length": (
         loss(prior=[0.5, 0.5]),
@@ -202,7 +304,26 @@ ERRORS = {
         ValueError,
         r"Did you mean 'matthews_corrcoef'\?",
     ),
-    "a ranking metric": (lambda: ew.metrics.get("roc_auc"), ValueError, r"Did you mean 'AUROCLoss"),
+    "a ranking metric": (
+        lambda: ew.metrics.get("roc_auc"),
+        ValueError,
+        r"got str 'roc_auc'\. It judges an order of rows.*Choose balanced_accuracy.*eastward\.AUROCLoss in Python",
+    ),
+    "the area under precision and recall": (
+        lambda: ew.metrics.get("average_precision"),
+        ValueError,
+        r"eastward\.AveragePrecisionLoss in Python",
+    ),
+    "a metric of probabilities": (
+        lambda: ew.metrics.get("neg_log_loss"),
+        ValueError,
+        r"It judges probabilities.*`eastward compare` shows the log-loss",
+    ),
+    "a metric of labels": (
+        lambda: ew.EASTLoss(lambda y_true, y_pred: y_true),
+        TypeError,
+        r"takes a confusion matrix .*; got <lambda>, which takes 2 arguments",
+    ),
     "a metric of no kind": (
         lambda: ew.EASTLoss(3),
         TypeError,

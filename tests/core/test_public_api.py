@@ -18,6 +18,7 @@ PUBLIC_NAMES = {
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
+    "Decision",
     "EASTBoostingClassifier",
     "EASTClassifier",
     "EASTEnsembleClassifier",
@@ -25,6 +26,7 @@ PUBLIC_NAMES = {
     "TunedDecisionClassifierCV",
     "annealing",
     "baselines",
+    "btg_step",
     "compare",
     "exact_backward",
     "hard_step",
@@ -36,7 +38,9 @@ PUBLIC_NAMES = {
     "soft_confusion",
     "soft_counts",
     "soft_memberships",
+    "theory",
     "tune",
+    "tune_decision",
 }
 METRIC_NAMES = [
     "accuracy",
@@ -156,6 +160,7 @@ def test_the_version_is_that_of_the_distribution():
 
 SIGNATURES = {
     "heaviside": ["p", "tau", "temperature"],
+    "btg_step": ["p", "tau", "delta"],
     "sigmoid_step": ["p", "tau", "k"],
     "soft_memberships": ["probabilities", "temperature", "threshold", "step"],
     "soft_confusion": [
@@ -165,6 +170,16 @@ SIGNATURES = {
         "sample_weight",
         "prior",
         "ignore_index",
+    ],
+    "tune_decision": [
+        "probabilities",
+        "targets",
+        "metric",
+        "subject_to",
+        "confidence",
+        "abstain_cost",
+        "sample_weight",
+        "random_state",
     ],
     "EASTLoss": [
         "metric",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from error_sentence import assert_error
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,9 +15,11 @@ from eastward.steps import STEPS, resolve_step, step_slopes
 PROBABILITIES = st.floats(0.0, 1.0)
 TEMPERATURES = st.floats(0.0, 0.4, exclude_min=True)
 DTYPES = (torch.float32, torch.float64)
+HEIGHTS = (0.01, 0.1, 0.2, 0.35, 0.49)
+THRESHOLDS = (0.01, 0.1, 0.35, 0.5, 0.8, 0.99)
 
 
-def btg_step(p: np.ndarray, tau: float, delta: float) -> np.ndarray:
+def equation_5(p: np.ndarray, tau: float, delta: float) -> np.ndarray:
     """Equation 5 of Bridging the Gap, term by term."""
     width = min(tau, 1 - tau)
     first = delta / (tau - width / 2)
@@ -27,11 +30,103 @@ def btg_step(p: np.ndarray, tau: float, delta: float) -> np.ndarray:
     return np.where(below, p * first, np.where(above, upper, p * middle + (0.5 - middle * tau)))
 
 
-@pytest.mark.parametrize("tau", [0.01, 0.1, 0.35, 0.5, 0.8, 0.99])
+@pytest.mark.parametrize("tau", THRESHOLDS)
 def test_at_temperature_one_fifth_the_step_is_that_of_bridging_the_gap(tau):
     p = np.linspace(0, 1, 1001)
     ours = ew.heaviside(torch.from_numpy(p), tau, 0.2).numpy()
-    np.testing.assert_allclose(ours, btg_step(p, tau, 0.2), atol=1e-12)
+    np.testing.assert_allclose(ours, equation_5(p, tau, 0.2), atol=1e-12)
+
+
+@pytest.mark.parametrize("delta", HEIGHTS)
+@pytest.mark.parametrize("tau", THRESHOLDS)
+def test_the_step_of_bridging_the_gap_is_equation_5_for_every_delta(tau, delta):
+    p = np.linspace(0, 1, 1001)
+    ours = ew.btg_step(torch.from_numpy(p), tau, delta).numpy()
+    np.testing.assert_allclose(ours, equation_5(p, tau, delta), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_at_delta_one_fifth_both_steps_have_the_same_bits(dtype):
+    p = torch.rand(1000, 1, dtype=dtype, requires_grad=True)
+    tau = torch.cat([torch.rand(200, dtype=dtype), torch.tensor([0.0, 0.5, 1.0], dtype=dtype)])
+    values = [step(p, tau, 0.2) for step in (ew.btg_step, ew.heaviside)]
+    assert torch.equal(*values)
+    slopes = [torch.autograd.grad(value.sum(), p)[0] for value in values]
+    assert torch.equal(*slopes)
+
+
+@given(PROBABILITIES, PROBABILITIES, st.floats(0.0, 0.5))
+def test_bridging_the_gap_has_finite_values_and_gradients_everywhere(p, tau, delta):
+    for dtype in DTYPES:
+        inputs = [torch.tensor(v, dtype=dtype, requires_grad=True) for v in (p, tau, delta)]
+        value = ew.btg_step(*inputs)
+        assert 0 <= value.item() <= 1
+        assert all(torch.isfinite(slope) for slope in torch.autograd.grad(value, inputs))
+
+
+@given(st.lists(PROBABILITIES, min_size=2, max_size=30), PROBABILITIES, st.floats(0.0, 0.5))
+def test_the_step_of_bridging_the_gap_never_falls(points, tau, delta):
+    p = torch.tensor(sorted(points), dtype=torch.float64)
+    assert ew.btg_step(p, tau, delta).diff().min() >= -1e-12
+    assert ew.btg_step(torch.tensor(tau, dtype=torch.float64), tau, delta) == 0.5
+
+
+@pytest.mark.parametrize("delta", HEIGHTS)
+@pytest.mark.parametrize("tau", [0.2, 0.5, 0.7])
+def test_gradients_by_probability_threshold_and_delta_are_right(tau, delta):
+    # away from the kinks, where there is no derivative
+    p = torch.tensor([0.03, 0.31, 0.43, 0.57, 0.97], dtype=torch.float64, requires_grad=True)
+    others = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (tau, delta)]
+    assert torch.autograd.gradcheck(ew.btg_step, (p, *others))
+
+
+@pytest.mark.parametrize("tau", [0.2, 0.5, 0.8])
+def test_without_delta_the_ends_are_flat_and_with_one_half_the_middle_is(tau):
+    p = torch.linspace(0, 1, 101, dtype=torch.float64)
+    reach = min(tau, 1 - tau) / 2
+    ramp = (0.5 + (p - tau) / (2 * reach)).clamp(0, 1)
+    torch.testing.assert_close(ew.btg_step(p, tau, 0.0), ramp)
+    torch.testing.assert_close(ew.btg_step(p, tau, 1e-9), ramp)
+    middle = (p - tau).abs() < reach
+    assert (ew.btg_step(p, tau, 0.5)[middle] == 0.5).all()
+
+
+BAD_HEIGHTS = {
+    "negative": (-0.1, ValueError, r"must be in \[0, 0\.5\]; got -0\.1\. Above 0\.5"),
+    "too high": (0.6, ValueError, r"must be in \[0, 0\.5\]; got 0\.6\. Above 0\.5"),
+    "a tensor too high": (
+        torch.tensor([0.1, 0.7]),
+        ValueError,
+        r"must be in \[0, 0\.5\]; got \[0\.1",
+    ),
+    "no number": ("0.2", TypeError, r"must be a real number; got str '0\.2'"),
+    "NaN": (float("nan"), ValueError, r"must be finite; got nan"),
+}
+
+
+@pytest.mark.parametrize(("delta", "error", "message"), BAD_HEIGHTS.values(), ids=BAD_HEIGHTS)
+def test_a_delta_that_makes_no_sense_is_refused(delta, error, message):
+    assert_error(
+        lambda: ew.btg_step(torch.rand(2), 0.5, delta), error, "delta of btg_step " + message
+    )
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2, 0.3])
+@pytest.mark.parametrize("metric", ["f1", "accuracy"])
+def test_as_the_step_of_a_loss_the_temperature_is_delta(metric, delta):
+    logits, targets = torch.randn(40, dtype=torch.float64, requires_grad=True), torch.arange(40) % 2
+    thresholds = [k / 10 for k in range(1, 10)]
+    loss = ew.EASTLoss(metric, step=ew.btg_step, temperature=delta, threshold=thresholds)
+    value = loss(logits, targets)
+    p = torch.sigmoid(logits).detach().numpy()
+    scores = []
+    for tau in thresholds:
+        high = torch.from_numpy(equation_5(p, tau, delta))
+        table = ew.soft_confusion(torch.stack([1 - high, high], 1), targets)
+        scores.append(ew.metrics.get(metric)(table).item())
+    assert value.item() == pytest.approx(1 - np.mean(scores))
+    (slope,) = torch.autograd.grad(value, logits)
+    assert (slope != 0).all()
 
 
 @pytest.mark.parametrize("temperature", [0.01, 0.1, 0.3])

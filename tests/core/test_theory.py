@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -36,7 +34,7 @@ def population() -> torch.Tensor:
 @pytest.mark.parametrize("n", [50, 200, 800])
 @pytest.mark.parametrize("delta", [0.5, 0.1])
 def test_the_confusion_of_a_sample_concentrates_as_theorem_5_8_says(population, n, delta):
-    bound = math.sqrt(math.log(2 * CLASSES**2 / delta) / (2 * n))
+    bound = ew.theory.confusion_error(n, CLASSES, delta)
     deviations = np.array(
         [(mean_confusion(*draw(n, seed)) - population).abs().max().item() for seed in range(200)]
     )
@@ -133,7 +131,7 @@ def test_every_entry_of_the_table_is_lipschitz_in_the_probabilities():
     probabilities = torch.rand(300, dtype=torch.float64)
     moved = (probabilities + 0.05 * torch.randn(300, dtype=torch.float64)).clamp(0, 1)
     targets = torch.arange(300) % 2
-    constant = max(float(slope) for slope in ew.steps.step_slopes(0.3, 0.1))
+    constant = ew.theory.heaviside_lipschitz(0.3, 0.1)
     tables = [
         ew.soft_confusion(
             ew.soft_memberships(torch.stack([1 - p, p], 1), 0.1, threshold=0.3), targets

@@ -219,7 +219,8 @@ def test_losses_with_factors_of_their_own_have_the_gradient_of_their_sum(results
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_margins_or_the_matrix_travel_once_and_one_number_comes_back(results, kind):
-    rows = 3  # diagonal and two margins; or the rows of a matrix of three classes
+def test_counts_or_the_matrix_travel_once_and_one_number_comes_back(results, kind):
+    rows = 4 if kind[0] == "f1_macro" else 3  # tp, fp, fn, tn; or the rows of a matrix
     _, sent = results[2, 0][kind]
-    assert [shape[-2:] for shape in sent] == [(rows, 3), ()]
+    # In a loss's first batch, three numbers make sure that all have the same classes.
+    assert [shape[-2:] for shape in sent] == [(3,), (rows, 3), ()]

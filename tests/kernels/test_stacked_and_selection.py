@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -11,14 +12,14 @@ import torch
 from kernel_cases import kernel
 
 import eastward as ew
-from eastward.kernels import selection
-from eastward.losses.stacked import stacked_losses, stacked_losses_and_gradient
+from eastward.kernels import choice
+from eastward.losses.stacked import StackedLoss
 
 
 @pytest.fixture(params=["eager", "numba"])
 def fast(request):
     if request.param == "numba":
-        pytest.importorskip("numba", reason="the extra 'fast' is not installed")
+        pytest.importorskip("numba", reason="numba is not installed")
     return request.param
 
 
@@ -51,35 +52,35 @@ def test_stacked_losses_are_those_of_each_model_alone(fast, case, weighted):
         ]
     )
     (expected,) = torch.autograd.grad(alone.sum(), leaf)
+    logits.requires_grad_()
     with kernel(fast):
-        losses = stacked_losses(logits, targets, weights, metric, **options)
-        both = stacked_losses_and_gradient(logits, targets, weights, metric, **options)
-    torch.testing.assert_close(losses.double(), alone.detach(), atol=1e-6, rtol=0)
-    torch.testing.assert_close(both[0], losses)
-    torch.testing.assert_close(both[1].double(), expected, atol=1e-6, rtol=1e-4)
+        losses = StackedLoss(metric, **options)(logits, targets, weights)
+        (slope,) = torch.autograd.grad(losses.sum(), logits)
+    torch.testing.assert_close(losses.double(), alone, atol=1e-6, rtol=0)
+    torch.testing.assert_close(slope.double(), expected, atol=1e-6, rtol=1e-4)
 
 
 def test_each_member_can_have_its_own_weight_in_the_sum(fast):
     logits = torch.randn(2, 20, 3, requires_grad=True)
     targets = torch.randint(3, (2, 20))
     with kernel(fast):
-        losses = stacked_losses(logits, targets, None, ew.metrics.get("f1_macro"))
+        losses = StackedLoss(ew.metrics.get("f1_macro"))(logits, targets, None)
         (one,) = torch.autograd.grad(losses.sum(), logits, retain_graph=True)
         (two,) = torch.autograd.grad(losses[0] * 2 - losses[1], logits)
     torch.testing.assert_close(two, one * torch.tensor([2.0, -1.0]).view(2, 1, 1))
 
 
-def test_kernels_do_not_apply_to_double_precision_and_other_steps():
-    targets, metric = torch.randint(3, (2, 20)), ew.metrics.get("f1_macro")
-    assert stacked_losses(torch.randn(2, 20, 3).double(), targets, None, metric) is None
-    assert stacked_losses(torch.randn(2, 20, 3), targets, None, metric, step="sigmoid") is None
-    with kernel("definition"):
-        assert stacked_losses(torch.randn(2, 20, 3), targets, None, metric) is None
+@pytest.mark.parametrize("options", [{}, {"step": "sigmoid"}], ids=["double", "sigmoid"])
+def test_stacks_that_no_kernel_knows_take_the_definition(options):
+    logits, targets = torch.randn(2, 20, 3).double(), torch.randint(3, (2, 20))
+    losses = StackedLoss(ew.metrics.get("f1_macro"), **options)(logits, targets, None)
+    alone = [ew.metric_loss(*one, **options) for one in zip(logits, targets, strict=True)]
+    torch.testing.assert_close(losses, torch.stack(alone))
 
 
 @pytest.mark.parametrize("size", [2, 10, 300])
 def test_threads_change_nothing(size):
-    pytest.importorskip("numba", reason="the extra 'fast' is not installed")
+    pytest.importorskip("numba", reason="numba is not installed")
     logits = torch.randn(1_600_000 // size, size, requires_grad=True)
     targets = torch.randint(size, (len(logits),))
     before, found = torch.get_num_threads(), []
@@ -95,7 +96,7 @@ def test_threads_change_nothing(size):
 
 
 def test_the_choice_is_told_in_one_line_and_made_once(caplog):
-    selection._backend.cache_clear()
+    choice._kernel.cache_clear()
     with caplog.at_level(logging.INFO, "eastward"), kernel("eager"):
         for _ in range(3):
             ew.EASTLoss()(torch.randn(4, 3), torch.arange(4) % 3)
@@ -104,11 +105,55 @@ def test_the_choice_is_told_in_one_line_and_made_once(caplog):
     ]
 
 
-def test_numba_is_taken_on_a_cpu_when_it_is_there():
-    pytest.importorskip("numba", reason="the extra 'fast' is not installed")
-    with kernel("auto"):
-        assert selection.backend_for("cpu").__name__ == "eastward.kernels.compiled"
-        assert selection.backend_for("mps").__name__ == "eastward.kernels.eager"
+WAYS = {
+    ("auto", "cpu", "top2"): "compiled",
+    ("auto", "cpu", "fixed"): "compiled",
+    ("auto", "cpu", "pair"): "compiled",
+    ("auto", "cpu", "labels"): "compiled",
+    ("auto", "cuda", "top2"): "tiled",
+    ("auto", "cuda", "labels"): "plain",
+    ("auto", "mps", "top2"): "plain",
+    ("auto", "mps", "fixed"): None,
+    ("eager", "cpu", "top2"): "plain",
+    ("eager", "cpu", "fixed"): None,
+    ("numba", "cuda", "top2"): "plain",
+    ("definition", "cpu", "top2"): None,
+}
+
+
+@pytest.mark.parametrize("asked", WAYS, ids=" ".join)
+def test_the_way_is_the_first_row_of_the_table_that_fits(asked):
+    for package in ("numba", "triton"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    wanted, *place = asked
+    with kernel(wanted):
+        found = choice.kernel_for(*place)
+    name = None if found is None else found.__name__.rsplit(".", 1)[1]
+    assert name == WAYS[asked]
+
+
+WITHOUT_NUMBA = """
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "numba" else find(name, *rest)
+from eastward.kernels.choice import kernel_for
+print(kernel_for("cpu", "top2").__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [("auto", "eastward.kernels.plain"), ("numba", "needs numba: install it with  pip install")],
+)
+def test_without_numba_plain_pytorch_is_taken_unless_numba_is_asked_for(wanted, shown):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "EASTWARD_KERNEL": wanted},
+    )
+    assert shown in run.stdout + run.stderr
 
 
 def test_a_misspelt_kernel_is_named():

@@ -17,7 +17,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.boosting.gradients import metric_gradients
 from eastward.confusion import counts_from_confusion, hard_confusion
-from eastward.losses._tables import prepare_metric
+from eastward.losses._at_table import prepare_metric
 from eastward.metrics import Metric, as_metric
 
 __all__ = [

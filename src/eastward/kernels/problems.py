@@ -1,16 +1,30 @@
-"""What a kernel is asked: the kind of membership, and samples as plain arrays."""
+"""What the two passes over the logits are asked, whoever computes them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import functools
+from typing import NamedTuple, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
-__all__ = ["Backend", "NotFiniteError", "Problem", "Samples"]
+from eastward.steps import NARROWEST_PIECE, step_ends, step_slopes
 
+__all__ = [
+    "BAD_LABEL",
+    "FINE",
+    "MASKED",
+    "NOT_FINITE",
+    "Kernel",
+    "Problem",
+    "Samples",
+    "step_in_thresholds",
+    "step_pieces",
+]
 
-class NotFiniteError(ArithmeticError):
-    """Raised by kernels that cannot compute with NaN or infinite logits."""
+# What a pass found, the worst last: nothing, a class masked by minus infinity, NaN or infinity, an unknown label.
+FINE, MASKED, NOT_FINITE, BAD_LABEL = range(4)
 
 
 class Problem(NamedTuple):
@@ -18,9 +32,9 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    kind : {"dynamic", "fixed", "pair", "labels"}
-        Threshold between the two largest of C >= 3 probabilities; fixed thresholds on C >= 3 probabilities; two
-        classes; independent labels.
+    kind : {"top2", "fixed", "pair", "labels"}
+        A threshold between the two largest of C >= 3 probabilities; fixed thresholds on C >= 3 probabilities; two
+        classes, with one logit or two; labels that are yes-or-no decisions of their own.
     thresholds : tuple of float
         G of them; for the dynamic one a single placeholder.
     temperature : float
@@ -28,7 +42,11 @@ class Problem(NamedTuple):
     detached : bool
         No gradient through the dynamic threshold.
     matrix : bool
-        Sums are the matrix rather than diagonal and margins. Two classes never need it.
+        Tables are matrices rather than counts; never for labels.
+    ignored : int
+        The label of samples that do not exist.
+    looks : bool
+        Whether anybody wants to know what is wrong with the samples.
     """
 
     kind: str
@@ -36,48 +54,67 @@ class Problem(NamedTuple):
     temperature: float
     detached: bool
     matrix: bool
-
-    @property
-    def binary(self) -> bool:
-        """Whether columns are separate yes-or-no decisions."""
-        return self.kind in ("pair", "labels")
+    ignored: int
+    looks: bool = True
 
 
 class Samples(NamedTuple):
-    """K groups of N samples, checked and masked: every label may be used as an index.
+    """K groups of N samples.
 
     Attributes
     ----------
     logits : Tensor
         ``(K, N, C)`` float32, contiguous.
     labels : Tensor
-        ``(K, N)`` int64, or ``(K, N, L)`` of zeros and ones for independent labels.
+        ``(K, N)`` int64, or ``(K, N, L)`` of zeros and ones for labels; contiguous.
     weights : Tensor or None
-        Of the labels' shape, float32; zero for samples that do not exist.
-    recorded : bool
-        Whether a gradient will be asked for, so that it is worth while to prepare it.
+        Of the labels' shape, float32, contiguous.
     """
 
     logits: Tensor
     labels: Tensor
     weights: Tensor | None
-    recorded: bool = False
 
 
-class Backend(Protocol):
-    """A pair of functions; ``saved`` is whatever the first wants to tell the second.
+class Kernel(Protocol):
+    """The two passes over the logits: what a fast version has to bring."""
 
-    Sums add up over samples. They are ``(K, G, 3, C)`` for diagonal and margins (right, predicted, true),
-    ``(K, G, C, C)`` for matrices, and ``(K, G, 4, L)`` for binary columns: memberships of the positives, of the
-    negatives, mass of the positives, of the negatives.
-    """
+    def tables(self, problem: Problem, samples: Samples) -> tuple[Tensor, int]:
+        """Tables that add up over samples, and what was wrong with the samples.
 
-    def sums(self, problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
-        """Sums over the samples of each group."""
-
-    def gradient(self, problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
-        """Gradient at the logits, given that at the sums.
-
-        ``slopes`` are ``(K, G, 2, C)`` for margins (by right, by predicted) and for binary columns (by the two
-        memberships), ``(K, G, C, C)`` for matrices.
+        Counts ``(K, G, 4, C)`` (tp, fp, fn, tn) or matrices ``(K, G, C, C)``, in float64 where the device has it.
         """
+
+    def pullback(self, problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
+        """The gradient ``(K, N, C)`` at the logits, given that at the tables, of the tables' shape."""
+
+
+def step_in_thresholds(temperature: float) -> tuple[float, ...]:
+    """The linear step in units of a threshold below one half: two bends, two slopes, the temperature.
+
+    Examples
+    --------
+    >>> step_in_thresholds(0.2)
+    (0.5, 1.5, 0.4, 0.6, 0.2)
+    """
+    room = 1 - 2.5 * temperature
+    middle = (0.5 - temperature) / min(2.5 * temperature, 1.0)
+    if room <= NARROWEST_PIECE:
+        # The outer pieces have no width: nothing is below the first bend, nothing above the second.
+        return -1.0, 3.0, 0.0, middle, temperature
+    return room, 1 + 2.5 * temperature, temperature / room, middle, temperature
+
+
+@functools.lru_cache(maxsize=64)
+def step_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray:
+    """One row for each threshold: itself, how far the middle piece reaches below and above it, three slopes.
+
+    Examples
+    --------
+    >>> step_pieces((0.5,), 0.2)
+    array([[0.5 , 0.25, 0.25, 0.8 , 1.2 , 0.8 ]], dtype=float32)
+    """
+    taus = torch.tensor(thresholds, dtype=torch.float64)
+    heat = torch.tensor(temperature, dtype=torch.float64)
+    columns = (taus, *step_ends(taus, heat), *step_slopes(taus, heat))
+    return torch.stack(columns, dim=1).float().numpy()

@@ -1,8 +1,7 @@
-"""The Triton backend: one program for a tile of rows, on a GPU.
+"""The two passes by Triton, for the dynamic threshold on a GPU: one program for a tile of rows.
 
-Fixed thresholds, binary columns, and more classes than a tile holds go through plain PyTorch, which is one pass over
-the logits there. No GPU was at hand: the kernels were compared with the definition through Triton's interpreter,
-and nothing is claimed about their speed.
+No GPU was at hand: the kernels were compared with the definition through Triton's interpreter, and nothing is claimed
+about their speed. More classes than a tile holds go through plain PyTorch.
 """
 
 from __future__ import annotations
@@ -13,31 +12,33 @@ import torch
 import triton  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
-from eastward.kernels import eager
-from eastward.kernels.problems import Problem, Samples
-from eastward.kernels.tiled_rows import gradient_kernel, sums_kernel
+from eastward.kernels import plain
+from eastward.kernels.problems import FINE, Problem, Samples, step_in_thresholds
+from eastward.kernels.tiled_rows import pullback_kernel, tables_kernel
 
-__all__ = ["gradient", "sums"]
+__all__ = ["pullback", "tables"]
 
 MOST_CLASSES = 16_384
 TILE = 4_096
-NO_FIRST_PIECE = 1e-6
 
 
-def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
-    """See :class:`~eastward.kernels.problems.Backend`."""
-    if not _fits(problem, samples):
-        return eager.sums(problem, samples)
-    members, rows, size = samples.logits.shape
-    result = samples.logits.new_zeros(members, size if problem.matrix else 3, size)
-    tile, classes, grid = _tiles(samples.logits)
+def tables(problem: Problem, samples: Samples) -> tuple[Tensor, int]:
+    """See :class:`~eastward.kernels.problems.Kernel`."""
+    groups, rows, size = samples.logits.shape
+    if size > MOST_CLASSES:
+        return plain.tables(problem, samples)
+    wrong = plain.what_is_wrong(problem, samples)
+    if wrong != FINE:
+        return plain.tables(problem, samples)
+    shape = (groups, size if problem.matrix else 4, size)
+    result = samples.logits.new_zeros(shape, dtype=torch.float64)
     if rows:
-        sums_kernel[grid](
-            samples.logits,
-            samples.labels,
-            _weights(samples),
+        tile, classes, grid = _tiles(samples.logits)
+        tables_kernel[grid](
+            *_given(samples),
             result,
-            *_constants(problem.temperature),
+            *step_in_thresholds(problem.temperature),
+            problem.ignored,
             rows,
             size,
             HAS_WEIGHTS=samples.weights is not None,
@@ -45,24 +46,24 @@ def sums(problem: Problem, samples: Samples) -> tuple[Tensor, Any]:
             ROWS=tile,
             CLASSES=classes,
         )
-    return result.unsqueeze(1), None
+    return result.unsqueeze(1), wrong
 
 
-def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> Tensor:
-    """See :class:`~eastward.kernels.problems.Backend`."""
-    if not _fits(problem, samples):
-        return eager.gradient(problem, samples, saved, slopes)
+def pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
+    """See :class:`~eastward.kernels.problems.Kernel`."""
     _, rows, size = samples.logits.shape
+    if size > MOST_CLASSES:
+        return plain.pullback(problem, samples, slopes)
     result = torch.empty_like(samples.logits)
-    tile, classes, grid = _tiles(samples.logits)
+    steep = slopes[:, 0] if problem.matrix else slopes[:, 0, :2] - slopes[:, 0, 2:]
     if rows:
-        gradient_kernel[grid](
-            samples.logits,
-            samples.labels,
-            _weights(samples),
-            slopes[:, 0].to(samples.logits.dtype).contiguous(),
+        tile, classes, grid = _tiles(samples.logits)
+        pullback_kernel[grid](
+            *_given(samples),
+            steep.to(samples.logits.dtype).contiguous(),
             result,
-            *_constants(problem.temperature),
+            *step_in_thresholds(problem.temperature),
+            problem.ignored,
             rows,
             size,
             HAS_WEIGHTS=samples.weights is not None,
@@ -74,25 +75,14 @@ def gradient(problem: Problem, samples: Samples, saved: Any, slopes: Tensor) -> 
     return result
 
 
-def _fits(problem: Problem, samples: Samples) -> bool:
-    return problem.kind == "dynamic" and samples.logits.shape[2] <= MOST_CLASSES
-
-
-def _weights(samples: Samples) -> Tensor:
-    """Some tensor in any case: a kernel's argument cannot be absent, only unused."""
-    return samples.logits if samples.weights is None else samples.weights
+def _given(samples: Samples) -> tuple[Any, ...]:
+    """Logits, labels, weights: some tensor in any case, since an argument cannot be absent, only unused."""
+    weights = samples.logits if samples.weights is None else samples.weights
+    return samples.logits, samples.labels, weights
 
 
 def _tiles(logits: Tensor) -> tuple[int, int, tuple[int, int]]:
-    members, rows, size = logits.shape
+    groups, rows, size = logits.shape
     classes = triton.next_power_of_2(size)
     tile = max(1, TILE // classes)
-    return tile, classes, (triton.cdiv(rows, tile), members)
-
-
-def _constants(temperature: float) -> tuple[float, ...]:
-    low = 1 - 2.5 * temperature
-    first = temperature / low if low > NO_FIRST_PIECE else 0.0
-    low = low if low > NO_FIRST_PIECE else -1.0
-    middle = (1 - 2 * temperature) / (5 * temperature)
-    return low, 1 + 2.5 * temperature, first, middle, temperature
+    return tile, classes, (triton.cdiv(rows, tile), groups)

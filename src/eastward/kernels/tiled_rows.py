@@ -2,7 +2,8 @@
 # ruff: noqa: ANN001, ANN201, ANN202 - arguments are tiles and pointers, which have no Python types
 """Triton kernels for the dynamic threshold: a tile of rows, each with all of its classes.
 
-The formulas are those of :mod:`eastward.kernels.eager`. Nothing is kept for the backward pass but the logits.
+Formulas and names are those of :mod:`eastward.kernels.rows` and :mod:`eastward.kernels.plain`. Nothing is kept for the
+backward pass but the logits.
 """
 
 from __future__ import annotations
@@ -10,43 +11,61 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["gradient_kernel", "sums_kernel"]
+__all__ = ["pullback_kernel", "tables_kernel"]
 
 
 @triton.jit
-def _step(u, total, low, high, slope, middle, temperature):
-    """The step h and its slope, in u; the slope of the last piece."""
-    last = temperature / tl.maximum(total - high, 1e-12)
-    h = tl.where(u < low, slope * u, 0.5 + middle * (u - 1.0))
-    steep = tl.where(u < low, slope, middle)
-    h = tl.where(u > high, 1.0 - temperature + (u - high) * last[:, None], h)
-    steep = tl.where(u > high, last[:, None], steep)
-    return h, steep, last
+def _rows(z, known, low, high, slope, middle, temperature):
+    """Of every class: u, h, slope of h times u, whether it is the only largest; of every row: sums and derivatives."""
+    top = tl.max(z, axis=1)
+    power = tl.where(known, tl.exp(z - top[:, None]), 0.0)
+    largest = (z == top[:, None]) & known
+    ties = tl.sum(largest.to(tl.float32), axis=1)
+    single = ties < 1.5
+    is_first = largest & single[:, None]
+    below = tl.where(largest, 0.0, power)
+    second, rest = tl.max(below, axis=1), tl.sum(below, axis=1)
+    first = tl.where(single, 2.0 / (1.0 + second), 1.0)
+    u = power * first[:, None]
+    steep = tl.where(u < low, slope, middle) * u
+    h = tl.where(u < low, steep, 0.5 + middle * (u - 1.0))
+    beyond = first - high
+    last = temperature / tl.maximum(rest * first + beyond, 1e-12)
+    is_last = beyond > 0.0
+    own = tl.where(
+        is_last, 1.0 - rest * first * last, 0.5 + middle * ((1.0 - second) / (1.0 + second))
+    )
+    h = tl.where(known, tl.where(is_first, own[:, None], h), 0.0)
+    steep = tl.where(is_first & is_last[:, None], (last * first)[:, None], steep)
+    others = tl.sum(tl.where(is_first, 0.0, h), axis=1)
+    whole = tl.where(single, own + others, others)
+    by_total = tl.where(is_last & single, -last * last * beyond / temperature, 0.0)
+    return u, h, steep, is_first, largest, ties, first, below, second, whole, others, by_total
 
 
 @triton.jit
-def _relative(z):
-    """The u of a tile of logits, which of them are first, how many, the largest u, the largest of the others."""
-    power = tl.exp(z - tl.max(z, axis=1)[:, None])
-    is_first = power >= 1.0
-    ties = tl.sum(is_first.to(tl.float32), axis=1)
-    others = tl.max(tl.where(is_first, 0.0, power), axis=1)
-    second = tl.where(ties > 1.5, 1.0, others)
-    first = 2.0 / (1.0 + second)
-    return power * first[:, None], is_first, ties, first, others * first
+def _sample(labels, weights, at, inside, ignored, HAS_WEIGHTS: tl.constexpr):
+    """Labels that may be indices, and weights; what is ignored weighs nothing."""
+    label = tl.load(labels + at, mask=inside, other=0)
+    weight = tl.where(inside, 1.0, 0.0)
+    if HAS_WEIGHTS:
+        weight = tl.load(weights + at, mask=inside, other=0.0)
+    gone = label == ignored
+    return tl.where(gone, 0, label), tl.where(gone, 0.0, weight)
 
 
 @triton.jit
-def sums_kernel(
+def tables_kernel(
     logits,
     labels,
     weights,
-    sums,
+    tables,
     low,
     high,
     slope,
     middle,
     temperature,
+    ignored,
     rows,
     size,
     HAS_WEIGHTS: tl.constexpr,
@@ -54,38 +73,41 @@ def sums_kernel(
     ROWS: tl.constexpr,
     CLASSES: tl.constexpr,
 ):
-    """Add the sums of a tile of rows of one group."""
-    member = tl.program_id(1)
+    """Add the tables of a tile of rows of one group."""
+    group = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, CLASSES)
     inside = row < rows
     known = inside[:, None] & (column < size)[None, :]
-    at = (member * rows + row).to(tl.int64)
+    at = (group * rows + row).to(tl.int64)
     z = tl.load(logits + at[:, None] * size + column[None, :], mask=known, other=float("-inf"))
     z = tl.where(inside[:, None], z.to(tl.float32), 0.0)
-    label = tl.load(labels + at, mask=inside, other=0)
-    weight = tl.where(inside, 1.0, 0.0)
-    if HAS_WEIGHTS:
-        weight = tl.load(weights + at, mask=inside, other=0.0)
-    u, _, _, _, _ = _relative(z)
-    u = tl.where(known, u, 0.0)
-    h, _, _ = _step(u, tl.sum(u, axis=1), low, high, slope, middle, temperature)
-    h = tl.where(known, h, 0.0)
-    total = tl.where(inside, tl.sum(h, axis=1), 1.0)
-    membership = h * (weight / total)[:, None]
+    label, weight = _sample(labels, weights, at, inside, ignored, HAS_WEIGHTS)
+    _, h, _, is_first, _, _, _, _, _, whole, others, _ = _rows(
+        z, known, low, high, slope, middle, temperature
+    )
+    share = tl.where(inside, weight / tl.where(inside, whole, 1.0), 0.0)
+    found = (h * share[:, None]).to(tl.float64)
     if MATRIX:
-        cell = (member * size + label)[:, None] * size + column[None, :]
-        tl.atomic_add(sums + cell, membership, mask=known)
+        cell = (group * size + label)[:, None] * size + column[None, :]
+        tl.atomic_add(tables + cell, found, mask=known)
     else:
-        start = sums + member * 3 * size
-        right = tl.sum(tl.where(column[None, :] == label[:, None], membership, 0.0), axis=1)
-        tl.atomic_add(start + label, right, mask=inside)
-        tl.atomic_add(start + size + column, tl.sum(membership, axis=0), mask=column < size)
-        tl.atomic_add(start + 2 * size + label, weight, mask=inside)
+        missed = tl.where(is_first, others[:, None], whole[:, None] - h) * share[:, None]
+        missed = tl.where(known, missed, 0.0).to(tl.float64)
+        is_label = column[None, :] == label[:, None]
+        start, real = tables + group * 4 * size, column < size
+        of_label = tl.sum(tl.where(is_label, found, 0.0), axis=1)
+        tl.atomic_add(start + label, of_label, mask=inside)
+        wrong = tl.sum(tl.where(is_label, 0.0, found), axis=0)
+        tl.atomic_add(start + size + column, wrong, mask=real)
+        of_label = tl.sum(tl.where(is_label, missed, 0.0), axis=1)
+        tl.atomic_add(start + 2 * size + label, of_label, mask=inside)
+        left = tl.sum(tl.where(is_label, 0.0, missed), axis=0)
+        tl.atomic_add(start + 3 * size + column, left, mask=real)
 
 
 @triton.jit
-def gradient_kernel(
+def pullback_kernel(
     logits,
     labels,
     weights,
@@ -96,6 +118,7 @@ def gradient_kernel(
     slope,
     middle,
     temperature,
+    ignored,
     rows,
     size,
     HAS_WEIGHTS: tl.constexpr,
@@ -105,50 +128,48 @@ def gradient_kernel(
     CLASSES: tl.constexpr,
 ):
     """Write the gradient of a tile of rows of one group."""
-    member = tl.program_id(1)
+    group = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, CLASSES)
     inside = row < rows
     known = inside[:, None] & (column < size)[None, :]
-    at = (member * rows + row).to(tl.int64)
+    at = (group * rows + row).to(tl.int64)
     place = at[:, None] * size + column[None, :]
     z = tl.load(logits + place, mask=known, other=float("-inf"))
     z = tl.where(inside[:, None], z.to(tl.float32), 0.0)
-    label = tl.load(labels + at, mask=inside, other=0)
-    weight = tl.where(inside, 1.0, 0.0)
-    if HAS_WEIGHTS:
-        weight = tl.load(weights + at, mask=inside, other=0.0)
-    u, is_first, ties, first, second = _relative(z)
-    u = tl.where(known, u, 0.0)
-    is_first = is_first & known
-    total = tl.sum(u, axis=1)
-    h, steep, last = _step(u, total, low, high, slope, middle, temperature)
-    h = tl.where(known, h, 0.0)
-    inverse = 1.0 / tl.where(inside, tl.sum(h, axis=1), 1.0)
+    label, weight = _sample(labels, weights, at, inside, ignored, HAS_WEIGHTS)
+    u, h, steep, _, largest, ties, first, below, second, whole, _, by_total = _rows(
+        z, known, low, high, slope, middle, temperature
+    )
+    inverse = 1.0 / tl.where(inside, whole, 1.0)
     if MATRIX:
-        cell = (member * size + label)[:, None] * size + column[None, :]
+        cell = (group * size + label)[:, None] * size + column[None, :]
         pull = tl.load(slopes + cell, mask=known, other=0.0)
     else:
-        start = slopes + member * 2 * size
-        by_right = tl.load(start + label, mask=inside, other=0.0)
-        by_predicted = tl.load(start + size + column, mask=column < size, other=0.0)
+        start = slopes + group * 2 * size
+        of_true = tl.load(start + label, mask=inside, other=0.0)
+        of_others = tl.load(start + size + column, mask=column < size, other=0.0)
         is_label = column[None, :] == label[:, None]
-        pull = by_predicted[None, :] + tl.where(is_label, by_right[:, None], 0.0)
-    mean = tl.sum(pull * h, axis=1) * inverse
-    t = (pull - mean[:, None]) * (weight * inverse)[:, None] * steep * u
-    spread = tl.sum(t, axis=1)
+        pull = tl.where(is_label, of_true[:, None], of_others[None, :])
+    # Only differences of pulls matter: those to (the mean of) the largest cancel least.
+    count = tl.maximum(ties, 1.0)
+    base = tl.sum(tl.where(largest, pull, 0.0), axis=1) / count
+    pull = pull - base[:, None]
+    mean, share = tl.sum(tl.where(known, pull * h, 0.0), axis=1) * inverse, weight * inverse
+    by_log = (pull - mean[:, None]) * share[:, None] * steep
+    by_log = tl.where(known, by_log, 0.0)
+    spread, total = tl.sum(by_log, axis=1), tl.sum(u, axis=1)
     if DETACHED:
-        result = t - (spread / tl.where(inside, total, 1.0))[:, None] * u
+        result = by_log - u * (spread / tl.where(inside, total, 1.0))[:, None]
     else:
-        beyond = tl.sum(tl.where(u > high, t, 0.0), axis=1)
-        through = beyond * tl.maximum(first - high, 0.0) * last / (first * temperature)
+        through = mean * share * by_total
         theta = spread - through * total
-        alone = ties < 1.5
-        is_second = (u == second[:, None]) & known & (is_first == 0)
+        single = ties < 1.5
+        is_second = (below == second[:, None]) & known & (largest == 0)
         seconds = tl.maximum(tl.sum(is_second.to(tl.float32), axis=1), 1.0)
-        to_first = tl.where(alone, 0.5 * first * theta, theta / tl.maximum(ties, 1.0))
-        to_second = tl.where(alone, 0.5 * (2.0 - first) * theta / seconds, 0.0)
+        to_second = tl.where(single, 0.5 * first * second * theta / seconds, 0.0)
+        to_first = tl.where(single, 0.5 * first * theta, theta / count)
         sent = tl.where(is_second, to_second[:, None], 0.0)
-        sent = tl.where(is_first, to_first[:, None], sent)
-        result = t - through[:, None] * u - sent
+        sent = tl.where(largest, to_first[:, None], sent)
+        result = by_log - through[:, None] * u - sent
     tl.store(gradient + place, result, mask=known)

@@ -30,14 +30,13 @@ def prepare_batch(
     check_inputs: bool = True,
 ) -> Batch:
     """Check the input and flatten it to samples times classes; a single logit becomes one column."""
-    if not (check_inputs or multilabel) and sample_weight is None and _is_flat(logits, targets):
-        return Batch(logits, targets, None)
-    _checks.floating(caller, "logits", logits)
-    _checks.tensor(caller, "targets", targets)
+    _checks.ordinary_logits(caller, logits)
+    _check_places(caller, logits, targets, sample_weight)
     inspect = check_inputs and _checks.can_inspect(logits, targets)
     if inspect:
         _checks.finite(caller, "logits", logits)
-    _check_weight(caller, sample_weight, inspect=inspect)
+    if inspect and sample_weight is not None:
+        _checks.weights(caller, sample_weight)
     flat = logits.dim() == 2 and logits.shape[1] > 1 and targets.shape == logits.shape[:1]
     if flat and not multilabel:
         # Already flat: no views of views, each of which would be a node of the graph.
@@ -62,24 +61,13 @@ def _check_targets(
         _checks.class_targets(caller, batch.targets, batch.logits.shape[1], ignore_index)
 
 
-def _is_flat(logits: object, targets: object) -> bool:
-    """Whether nothing is to be done: logits ``(N, C)`` with C > 1, and whole numbers ``(N,)``."""
-    return (
-        isinstance(logits, Tensor)
-        and isinstance(targets, Tensor)
-        and logits.dim() == 2
-        and logits.shape[1] > 1
-        and targets.shape == logits.shape[:1]
-        and logits.is_floating_point()
-        and not targets.is_floating_point()
-    )
-
-
-def _check_weight(caller: str, sample_weight: Tensor | None, *, inspect: bool) -> None:
-    if sample_weight is not None:
-        _checks.tensor(caller, "sample_weight", sample_weight)
-        if inspect:
-            _checks.weights(caller, sample_weight)
+def _check_places(caller: str, logits: Tensor, targets: object, weights: object) -> None:
+    """Targets and weights must be tensors of real numbers, where the logits are."""
+    for name, value in (("targets", targets), ("sample_weight", weights)):
+        if value is None and name == "sample_weight":
+            continue
+        _checks.tensor(caller, name, value)
+        _checks.beside(caller, name, value, logits)
 
 
 def _single_logit_batch(

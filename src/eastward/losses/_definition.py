@@ -1,20 +1,25 @@
-"""The loss as the composition of its parts: the definition, and the oracle of every kernel."""
+"""Soft tables in plain PyTorch: the definition, and the oracle of every fast version.
+
+A *table* is what adds up over samples: the confusion matrix ``(C, C)``, or the stacked one-vs-rest counts ``(4, C)``
+when the metric needs no more. A grid of G thresholds gives G of them, stacked in front.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from eastward.distributed import summed_gradient
-from eastward.losses._batches import Batch, result_dtype
-from eastward.losses._tables import loss_of_tables, soft_tables, tables_of_all
+from eastward._numerics import at_least_float32
+from eastward.confusion import class_confusion, class_counts, label_counts
+from eastward.losses._batches import Batch
+from eastward.memberships import class_probabilities, memberships_at
 from eastward.metrics import Metric
 from eastward.protocols import Reduce, Step
+from eastward.steps import STEPS, step_and_complement
 
-__all__ = ["Definition", "Terms", "definition_of"]
+__all__ = ["Terms", "defined_tables", "unit_of", "wide_table"]
 
 
 class Terms(NamedTuple):
@@ -30,87 +35,81 @@ class Terms(NamedTuple):
     ignore_index: int | None
 
 
-def definition_of(
-    batch: Batch,
-    terms: Terms,
-    temperature: Tensor | float,
-    *,
-    reduce: Reduce | None = None,
-    anchor: Callable[[Tensor], Tensor] | None = None,
-    warn: bool = False,
+def defined_tables(
+    batch: Batch, terms: Terms, temperature: Tensor | float, reduce: Reduce | None = None
 ) -> Tensor:
-    """The loss of one batch as the composition of its parts: the oracle of every kernel."""
-    tables = soft_tables(
-        batch,
-        terms.metric,
-        temperature=temperature,
-        thresholds=terms.thresholds,
-        step=terms.step,
-        detach_threshold=terms.detach_threshold,
-        prior=terms.prior,
-        multilabel=terms.multilabel,
-        ignore_index=terms.ignore_index,
-        reduce=reduce,
-    )
-    if reduce is not None:
-        margins = not (terms.metric.needs_matrix or terms.multilabel)
-        tables = tables_of_all(tables, reduce, margins=margins)
-    if anchor is not None:
-        now = tables.detach()
-        tables = anchor(now) + (tables - now)
-    loss = loss_of_tables(
-        tables, terms.metric, virtual=terms.virtual, multilabel=terms.multilabel, warn=warn
-    )
-    return loss if reduce is None else summed_gradient(loss, reduce)
+    """Tables of a batch, one for each threshold: ``(G, C, C)`` or ``(G, 4, C)``.
 
-
-class Definition:
-    """The same losses by plain operations, for derivatives that kernels do not know.
-
-    A running estimate moves on when it is asked; a second derivative needs the answer of the first time.
+    ``reduce`` sums the masses of classes over processes; with a prior only, which needs them first.
     """
+    weights, unit = batch.sample_weight, None
+    if weights is not None:
+        weights = at_least_float32(weights)
+        unit = unit_of(weights, tuple(range(weights.dim())))
+        weights = weights / unit
+    common = {
+        "sample_weight": weights,
+        "prior": terms.prior,
+        "ignore_index": terms.ignore_index,
+        "reduce": in_units(reduce, unit),
+    }
+    tables = wide_table(torch.stack(_tables_of_grid(batch, terms, temperature, common)))
+    # With a prior, masses are those of the prior.
+    return tables if unit is None or terms.prior is not None else tables * wide_table(unit)
 
-    __slots__ = ("anchor", "answer", "batch", "reduce", "single", "temperature", "terms")
 
-    def __init__(
-        self,
-        batch: Batch,
-        terms: Terms,
-        temperature: Tensor | float,
-        single: bool,
-        reduce: Reduce | None,
-        anchor: Callable[[Tensor], Tensor] | None,
-    ) -> None:
-        self.batch, self.terms, self.temperature = batch, terms, temperature
-        self.single, self.reduce, self.anchor = single, reduce, anchor
-        self.answer: Tensor | None = None
-
-    def __call__(self, logits: Tensor) -> Tensor:
-        """Losses of the logits, differentiable any number of times."""
-        targets, weights = self.batch.targets, self.batch.sample_weight
-        if self.single:
-            return self._loss(logits, targets, weights)
-        rows = [None] * len(logits) if weights is None else list(weights)
-        parts = zip(logits, targets, rows, strict=True)
-        return torch.stack([self._loss(*part) for part in parts])
-
-    def _loss(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        anchor = None if self.anchor is None else self._anchor_again
-        batch = Batch(logits, targets, weights)
-        loss = definition_of(batch, self.terms, self.temperature, reduce=self.reduce, anchor=anchor)
-        return loss.to(result_dtype(logits))
-
-    def anchor_now(self, now: Tensor) -> Tensor:
-        """The anchor of these tables; remembered."""
-        self.answer = now if self.anchor is None else self.anchor(now)
-        return self.answer
-
-    def _anchor_again(self, now: Tensor) -> Tensor:
-        return now if self.answer is None else self.answer.to(now)
-
-    def loss_of_tables(self, tables: Tensor) -> Tensor:
-        """The loss as a function of tables, for metrics without a closed form."""
-        terms = self.terms
-        return loss_of_tables(
-            tables, terms.metric, virtual=terms.virtual, multilabel=terms.multilabel, warn=False
+def _tables_of_grid(
+    batch: Batch, terms: Terms, temperature: Tensor | float, common: dict[str, Any]
+) -> list[Tensor]:
+    probabilities = class_probabilities(batch.logits, multilabel=terms.multilabel)
+    heat = torch.as_tensor(temperature, dtype=probabilities.dtype, device=probabilities.device)
+    thresholds = terms.thresholds or (None,)
+    if terms.multilabel:
+        opposite = torch.sigmoid(-at_least_float32(batch.logits))
+        pairs = [
+            step_and_complement(
+                terms.step, probabilities, opposite, probabilities.new_tensor(tau or 0.5), heat
+            )
+            for tau in thresholds
+        ]
+        return [label_counts(h, batch.targets, missed=m, **common).stack() for h, m in pairs]
+    if terms.thresholds is None and probabilities.shape[1] == 2 and _is_symmetric(terms.step):
+        thresholds = (0.5,)
+    degrees = [
+        memberships_at(
+            probabilities, tau, heat, terms.step, detach_threshold=terms.detach_threshold
         )
+        for tau in thresholds
+    ]
+    if terms.metric.needs_matrix:
+        return [class_confusion(each, batch.targets, **common) for each in degrees]
+    return [class_counts(each, batch.targets, **common).stack() for each in degrees]
+
+
+def _is_symmetric(step: Step) -> bool:
+    """Whether ``h(1 - p) = 1 - h(p)`` at a threshold of one half, so that two classes need no normalisation.
+
+    The dynamic threshold of two probabilities that sum to one is 0.5, in value and in gradient.
+    """
+    return step in (STEPS["linear"], STEPS["sigmoid"])
+
+
+def wide_table(table: Tensor) -> Tensor:
+    """The table in float64, where sums of any weights fit, on devices that have it."""
+    return table if table.device.type == "mps" else table.double()
+
+
+def unit_of(weights: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The largest weight: in its units no sum overflows or vanishes; 1 where there is none."""
+    if weights.numel() == 0:
+        return weights.new_ones(())
+    largest = weights.detach().amax(dims)
+    return torch.where(largest > 0, largest, 1.0)
+
+
+def in_units(reduce: Reduce | None, unit: Tensor | None) -> Reduce | None:
+    """The sum over processes of masses that are given, and taken, in units of this process."""
+    if reduce is None or unit is None:
+        return reduce
+    wide = wide_table(unit)
+    return lambda masses: (reduce(wide_table(masses) * wide) / wide).to(masses)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
-from eastward.losses._tables import tables_of_all
 from eastward.losses.modules import EASTLoss
 from eastward.protocols import Reduce, Scalar
 
@@ -75,18 +74,16 @@ def exact_backward(
     >>> torch.allclose(value, loss(model(X), y))
     True
     """
-    batches = [tuple(batch) for batch in micro_batches]
+    batches = _as_batches(micro_batches)
     _check(loss, model, batches)
     if chunk_rows is not None:
         batches = _chunks(batches, chunk_rows)
     across = resolve_reduce(loss.process_group)
     totals = _class_totals(loss, batches, across)
-    tables, states = _summed_tables(loss, model, batches, totals)
-    if across is not None:
-        margins = not (loss.metric.needs_matrix or loss.multilabel)
-        tables = tables_of_all(tables, across, margins=margins)
+    tables, states, dtype = _summed_tables(loss, model, batches, totals)
+    tables = tables if across is None else across(tables)
     tables = tables.detach().requires_grad_()
-    value = loss.loss_at(tables)
+    value = loss.loss_at(tables, dtype=dtype)
     (slope,) = torch.autograd.grad(value, tables)
     # DistributedDataParallel averages over processes; the gradient of the whole is their sum.
     slope = slope * (dist.get_world_size(_group(loss)) if across is not None else 1)
@@ -94,29 +91,34 @@ def exact_backward(
         last = index == len(batches) - 1
         with torch.random.fork_rng(), _unsynchronised(model, last=last):
             restore_random_state(state)
-            part = _tables(loss, model, batch, totals)
-            backward((part * slope).sum())
+            part, _ = _tables(loss, model, batch, totals)
+            backward((part * slope).sum().to(dtype))
     return value.detach()
 
 
 def _summed_tables(
     loss: EASTLoss, model: Any, batches: list[tuple[Any, ...]], totals: Reduce | None
-) -> tuple[Tensor, list[Any]]:
-    """First pass: the table of everything, and the random state before each micro-batch."""
-    states, total = [], None
+) -> tuple[Tensor, list[Any], torch.dtype]:
+    """First pass: the table of everything, the random state before each micro-batch, the dtype of the loss."""
+    states, total, dtype = [], None, torch.float32
     with torch.no_grad(), still_statistics(model):
         for batch in batches:
             states.append(random_state())
-            part = _tables(loss, model, batch, totals)
+            part, dtype = _tables(loss, model, batch, totals)
             total = part if total is None else total + part
     if total is None:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")
-    return total, states
+    return total, states, dtype
 
 
-def _tables(loss: EASTLoss, model: Any, batch: tuple[Any, ...], totals: Reduce | None) -> Tensor:
+def _tables(
+    loss: EASTLoss, model: Any, batch: tuple[Any, ...], totals: Reduce | None
+) -> tuple[Tensor, torch.dtype]:
+    """Tables of one micro-batch, and the dtype in which a loss of its logits is computed."""
     inputs, targets, *weight = batch
-    return loss.tables(model(inputs), targets, weight[0] if weight else None, reduce=totals)
+    logits = model(inputs)
+    tables = loss.wide_tables((logits, targets, weight[0] if weight else None), reduce=totals)
+    return tables, torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
 def _class_totals(
@@ -138,14 +140,28 @@ def _class_totals(
     for _, targets, *weight in batches:
         shape = (len(targets), loss.prior.numel(), *targets.shape[2 if loss.multilabel else 1 :])
         blank = torch.zeros(shape, dtype=torch.float64, device=targets.device)
-        loss.tables(blank, targets, weight[0] if weight else None, reduce=note)
+        loss.wide_tables((blank, targets, weight[0] if weight else None), reduce=note)
     total = torch.stack(seen).sum(0)
     total = across(total) if across is not None else total
 
     def known(table: Tensor) -> Tensor:
-        return total.to(table)
+        return total.to(table).reshape(table.shape)
 
     return known
+
+
+def _as_batches(micro_batches: object) -> list[tuple[Any, ...]]:
+    expected = "pairs (inputs, targets) or triples with sample_weight"
+    if not isinstance(micro_batches, Iterable) or isinstance(micro_batches, (str, Tensor)):
+        got = _checks.describe(micro_batches)
+        _checks.fail("exact_backward", "micro_batches", expected, got, error=TypeError)
+    batches = list(micro_batches)
+    for batch in batches:
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+            got = _checks.describe(batch)
+            advice = "Use for example zip(X.split(64), y.split(64))."
+            _checks.fail("exact_backward", "micro_batches", expected, got, advice, error=TypeError)
+    return [tuple(batch) for batch in batches]
 
 
 def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
@@ -155,6 +171,16 @@ def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
     if loss.running is not None:
         advice = "Leave running=None: two passes need no decayed table."
         _checks.fail("exact_backward", "loss", "without running", f"{loss.running}", advice)
+    if not callable(model):
+        expected, got = "a module or a function from inputs to logits", _checks.describe(model)
+        _checks.fail("exact_backward", "model", expected, got, error=TypeError)
+    if isinstance(model, nn.Module) and not any(p.requires_grad for p in model.parameters()):
+        advice = (
+            "Nothing would receive a gradient: unfreeze some parameters, or call the loss alone."
+        )
+        _checks.fail(
+            "exact_backward", "model", "trainable", "one without trainable parameters", advice
+        )
     if not batches:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")
     if normalises_batches(model):

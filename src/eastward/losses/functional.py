@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from eastward import _checks
+from eastward.losses._at_table import prepare_metric
 from eastward.losses._definition import Terms
-from eastward.losses._fused import loss_of_batch
-from eastward.losses._tables import prepare_metric
+from eastward.losses._loss import Between, Steps
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
 from eastward.steps import resolve_step
@@ -98,26 +98,18 @@ def metric_loss(
     >>> round(loss.item(), 4)
     0.3539
     """
-    chosen = prepare_metric("metric_loss", metric, absent)
-    _checks.temperature("metric_loss", temperature)
+    caller = "metric_loss"
+    _checks.one_temperature(caller, temperature)
     terms = Terms(
-        chosen,
-        _checks.thresholds("metric_loss", threshold),
-        resolve_step(step, caller="metric_loss"),
+        prepare_metric(caller, metric, absent),
+        _checks.thresholds(caller, threshold),
+        resolve_step(step, caller=caller),
         detach_threshold,
-        prior,
+        prior if prior is None else _checks.prior(caller, prior, None, sums_to_one=not multilabel),
         absent == "skip",
-        multilabel,
-        ignore_index,
+        _checks.boolean(caller, "multilabel", multilabel),
+        _checks.ignore_index(caller, ignore_index),
     )
-    return loss_of_batch(
-        "metric_loss",
-        logits,
-        targets,
-        sample_weight,
-        terms,
-        temperature,
-        reduce,
-        None,
-        check_inputs,
-    )
+    given = (logits, targets, sample_weight)
+    between = Between(reduce)
+    return Steps(terms).loss(caller, given, temperature, between, check_inputs=check_inputs)

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
-from eastward.losses._batches import prepare_batch
+from eastward.losses._at_table import prepare_metric
 from eastward.losses._definition import Terms
-from eastward.losses._fused import loss_of_batch
-from eastward.losses._tables import loss_of_tables, prepare_metric, soft_tables
-from eastward.losses._temperature import as_temperature
+from eastward.losses._loss import Between, Steps
+from eastward.losses._module import LossModule, new_buffer
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
 from eastward.steps import resolve_step
@@ -22,7 +21,7 @@ from eastward.steps import resolve_step
 __all__ = ["EASTLoss"]
 
 
-class EASTLoss(nn.Module):
+class EASTLoss(LossModule):
     r"""Any confusion-matrix metric as a training loss (Evaluation Aligned Surrogate Training).
 
     The module of :func:`metric_loss`, where the mathematics and the shapes are described. It adds what needs a
@@ -79,64 +78,63 @@ class EASTLoss(nn.Module):
         process_group: Any = "auto",
         check_inputs: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature)
         caller = "EASTLoss"
-        _checks.temperature(caller, temperature)
         self.metric = prepare_metric(caller, metric, absent)
         self.thresholds = _checks.thresholds(caller, threshold)
         resolve_step(step, caller=caller)
         self.step = step
-        self.detach_threshold = bool(detach_threshold)
+        self.detach_threshold = _checks.boolean(caller, "detach_threshold", detach_threshold)
         self.absent = absent
-        self.multilabel = bool(multilabel)
+        self.multilabel = _checks.boolean(caller, "multilabel", multilabel)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
         self.running = None if running is None else _checks.decay(caller, "running", running)
+        resolve_reduce(process_group, caller=caller)
         self.process_group = process_group
-        self.check_inputs = bool(check_inputs)
-        resolve_reduce(process_group)
-        given = (
-            None
-            if prior is None
-            else _checks.prior(caller, prior, None, sums_to_one=not multilabel)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
+        if prior is not None:
+            prior = _checks.prior(caller, prior, None, sums_to_one=not multilabel).float()
+        self.register_buffer("prior", new_buffer(prior), persistent=False)
+        self.register_buffer(
+            "running_tables", None if running is None else new_buffer(torch.empty(0))
         )
-        self.register_buffer("prior", None if given is None else given.float(), persistent=False)
-        self.register_buffer("temperature", torch.tensor(float(temperature)))
-        self.register_buffer("running_tables", None if running is None else torch.empty(0))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, as_temperature(self, name, value))
-        self.__dict__.pop("_known_terms", None)
+        super().__setattr__(name, value)
+        if name != "running_tables":
+            self.__dict__.pop("_known_steps", None)
 
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
         """Loss of one batch; see :func:`metric_loss` for shapes."""
-        reduce = resolve_reduce(self.process_group)
-        anchor = None if self.running is None else self._anchor
-        # As an attribute it would be asked for in Python, after a search in vain.
-        temperature: Any = self._buffers["temperature"]
-        terms, check = self._terms(), self.check_inputs
-        given = (logits, targets, sample_weight)
-        return loss_of_batch("EASTLoss", *given, terms, temperature, reduce, anchor, check)
+        return self._steps().loss(
+            "EASTLoss",
+            (logits, targets, sample_weight),
+            self.temperature,
+            Between(
+                self.sum_over_processes(logits), None if self.running is None else self._anchor
+            ),
+            check_inputs=self.check_inputs,
+        )
 
-    def _terms(self) -> Terms:
-        """The options in one object; the same one until an attribute is set, or the prior moves to another device."""
-        known: Terms | None = self.__dict__.get("_known_terms")
-        prior = self._buffers["prior"]
-        if known is not None and known.prior is prior:
+    def _steps(self) -> Steps:
+        """The three steps with these options; the same ones until an attribute is set, or the prior moves."""
+        known: Steps | None = self.__dict__.get("_known_steps")
+        if known is not None and known.terms.prior is self.prior:
             return known
         terms = Terms(
             self.metric,
             self.thresholds,
             resolve_step(self.step),
             self.detach_threshold,
-            prior,
+            self.prior,
             self.absent == "skip",
             self.multilabel,
             self.ignore_index,
         )
-        self.__dict__["_known_terms"] = terms
-        return terms
+        self.__dict__["_known_steps"] = steps = Steps(terms)
+        return steps
 
     def tables(
         self,
@@ -146,47 +144,32 @@ class EASTLoss(nn.Module):
         *,
         reduce: Reduce | None = None,
     ) -> Tensor:
-        """Soft tables of one batch, ``(G, C, C)`` or ``(G, 4, C)``; they add up over batches."""
-        batch = prepare_batch(
-            "EASTLoss",
-            logits,
-            targets,
-            sample_weight,
-            self.multilabel,
-            self.ignore_index,
-            self.check_inputs,
-        )
-        return soft_tables(
-            batch,
-            self.metric,
-            temperature=self.temperature,
-            thresholds=self.thresholds,
-            step=resolve_step(self.step),
-            detach_threshold=self.detach_threshold,
-            prior=self.prior,
-            multilabel=self.multilabel,
-            ignore_index=self.ignore_index,
-            reduce=reduce,
+        """Soft tables of one batch, ``(G, C, C)`` or ``(G, 4, C)``; they add up over batches.
+
+        ``reduce`` sums the masses of classes over processes, which a prior needs.
+        """
+        tables = self.wide_tables((logits, targets, sample_weight), reduce=reduce)
+        return tables.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
+
+    def wide_tables(self, given: tuple[Any, Any, Any], *, reduce: Reduce | None = None) -> Tensor:
+        """:meth:`tables` of logits, targets and weights in float64, where sums of many batches keep their digits."""
+        return self._steps().tables(
+            "EASTLoss", given, self.temperature, reduce=reduce, check_inputs=self.check_inputs
         )
 
-    def loss_at(self, tables: Tensor) -> Scalar:
-        """The loss as a function of the tables alone."""
-        return loss_of_tables(
-            tables,
-            self.metric,
-            virtual=self.absent == "skip",
-            multilabel=self.multilabel,
-            warn=self.check_inputs,
-        )
+    def loss_at(self, tables: Tensor, *, dtype: torch.dtype | None = None) -> Scalar:
+        """The loss as a function of the tables alone, computed in ``dtype`` (None: that of the tables)."""
+        wanted = tables.dtype if dtype is None else dtype
+        return self._steps().at_table(tables, dtype=wanted, warn=self.check_inputs)
 
-    def _anchor(self, now: Tensor) -> Tensor:
+    def _anchor(self, now: Tensor, dtype: torch.dtype) -> Tensor:
         """Where value and derivative are taken: at the decayed sum; the gradient flows through ``now`` alone."""
         past = self.running_tables
         if past is None or past.shape != now.shape:
             past = torch.zeros_like(now)
         mixed = (self.running or 0.0) * past.to(now) + now
         if self.training:
-            self.running_tables = mixed
+            self.running_tables = new_buffer(mixed.to(dtype))
         # Scaled to the mass of this batch, the derivative has the size it has without history.
         mass, mixed_mass = now.sum(), mixed.sum()
         return mixed * (mass / torch.where(mixed_mass > 0, mixed_mass, 1.0))
@@ -194,7 +177,7 @@ class EASTLoss(nn.Module):
     def reset_running(self) -> None:
         """Forget the tables of past batches."""
         if self.running is not None:
-            self.running_tables = torch.empty(0, device=self.temperature.device)
+            self.running_tables = new_buffer(torch.empty(0, device=self.temperature.device))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # The running tables are as large as the number of classes, known only after the first batch.

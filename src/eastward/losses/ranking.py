@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from eastward import _checks
 from eastward.distributed import resolve_reduce
+from eastward.losses._at_table import is_empty
 from eastward.losses._batches import Batch, prepare_batch, result_dtype
-from eastward.losses._tables import is_empty
-from eastward.losses._temperature import as_temperature
+from eastward.losses._definition import Terms, unit_of, wide_table
+from eastward.losses._module import LossModule
+from eastward.losses._passes import soft_tables, way_of
 from eastward.memberships import class_probabilities
+from eastward.metrics import get
 from eastward.protocols import Logits, Scalar, Step, Targets
 from eastward.ranking import grid_counts, soft_auroc, soft_average_precision, threshold_grid
 from eastward.steps import resolve_step
@@ -23,12 +26,12 @@ __all__ = ["AUROCLoss", "AveragePrecisionLoss"]
 
 # Marks an entry to pass over, among indicators that are 0 or 1.
 _NO_INDICATOR = -100
+# Any metric of counts: a table of labels does not depend on it.
+_COUNTED = get("accuracy")
 
 
-class _GridLoss(nn.Module):
+class _GridLoss(LossModule):
     """One minus the mean over columns of an area under a curve through a threshold grid."""
-
-    temperature: Any
 
     def __init__(
         self,
@@ -42,19 +45,15 @@ class _GridLoss(nn.Module):
         process_group: Any,
         check_inputs: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature)
         caller = type(self).__name__
-        _checks.temperature(caller, temperature)
         resolve_step(step, caller=caller)
-        resolve_reduce(process_group)
+        resolve_reduce(process_group, caller=caller)
         self.area, self.thresholds, self.step = area, threshold_grid(thresholds), step
-        self.multilabel, self.check_inputs = bool(multilabel), bool(check_inputs)
+        self.multilabel = _checks.boolean(caller, "multilabel", multilabel)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
         self.process_group = process_group
-        self.register_buffer("temperature", torch.tensor(float(temperature)))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, as_temperature(self, name, value))
 
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
@@ -69,34 +68,58 @@ class _GridLoss(nn.Module):
             self.ignore_index,
             self.check_inputs,
         )
-        scores, indicators, ignore_index = self._columns(batch)
-        tables = grid_counts(
-            scores,
-            indicators,
-            thresholds=self.thresholds,
-            temperature=self.temperature,
-            step=self.step,
-            sample_weight=batch.sample_weight,
-            ignore_index=ignore_index,
-        )
-        reduce = resolve_reduce(self.process_group)
+        tables = self._tables(batch)
+        reduce = self.sum_over_processes(logits)
         tables = reduce(tables) if reduce is not None else tables
         empty = is_empty(tables, warn=self.check_inputs)
+        # Of a mass of one, so that the unit of the weights does not matter.
+        tables = tables / torch.where(empty, 1.0, tables[0].detach().sum())
         return torch.where(empty, 0.0, 1 - self._mean_area(tables)).to(result_dtype(logits))
 
-    def _columns(self, batch: Batch) -> tuple[Tensor, Tensor, int | None]:
-        """Scores and indicators of the binary columns (one-vs-rest, or class 1 of two); what to ignore."""
-        scores = class_probabilities(batch.logits, multilabel=self.multilabel)
-        if self.multilabel:
-            return scores, batch.targets, self.ignore_index
-        if scores.shape[1] == 2:
-            return scores[:, 1:], batch.targets.unsqueeze(1), self.ignore_index
+    def _tables(self, batch: Batch) -> Tensor:
+        """Counts ``(G, 4, L)`` of binary columns: those of independent labels, class 1 of two, or one-vs-rest."""
+        _checks.one_temperature(type(self).__name__, self.temperature)
+        if not self.multilabel and batch.logits.shape[1] > 2:
+            return self._one_against_rest(batch)
+        logits, targets, weights = batch
+        if not self.multilabel:
+            logits = torch.diff(logits) if logits.shape[1] == 2 else logits
+            targets = targets.unsqueeze(1)
+            weights = None if weights is None else weights.unsqueeze(1)
+        columns = Batch(logits, targets, weights)
+        terms = Terms(
+            _COUNTED,
+            self.thresholds,
+            resolve_step(self.step),
+            False,
+            None,
+            False,
+            True,
+            self.ignore_index,
+        )
+        return soft_tables(
+            way_of(columns, terms, self.temperature), columns, terms, self.temperature
+        )
+
+    def _one_against_rest(self, batch: Batch) -> Tensor:
+        scores = class_probabilities(batch.logits)
         ignored = torch.zeros_like(batch.targets, dtype=torch.bool)
         if self.ignore_index is not None:
             ignored = batch.targets == self.ignore_index
         indicators = one_hot(batch.targets.masked_fill(ignored, 0).long(), scores.shape[1])
+        weights = batch.sample_weight
+        unit = scores.new_ones(()) if weights is None else unit_of(weights, (0,))
         # Class 0 or 1 may be the ignored one; among indicators its number would mean all negatives or positives.
-        return scores, indicators.masked_fill(ignored.unsqueeze(1), _NO_INDICATOR), _NO_INDICATOR
+        tables = grid_counts(
+            scores,
+            indicators.masked_fill(ignored.unsqueeze(1), _NO_INDICATOR),
+            thresholds=self.thresholds,
+            temperature=self.temperature,
+            step=self.step,
+            sample_weight=None if weights is None else weights / unit,
+            ignore_index=_NO_INDICATOR,
+        )
+        return wide_table(tables) * wide_table(unit)
 
     def _mean_area(self, tables: Tensor) -> Tensor:
         positives, negatives = tables[0, 0] + tables[0, 2], tables[0, 1] + tables[0, 3]

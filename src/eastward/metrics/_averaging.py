@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import at_least_float32, safe_divide
+from eastward._numerics import VANISHED, at_least_float32, safe_divide
 from eastward.confusion import Counts, counts_from_confusion
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted", "none"]
@@ -36,7 +36,7 @@ def averaged(
         return formula(counts)[_positive_class(caller, counts)]
     values = formula(counts)
     if absent == "one":
-        values = torch.where(counts.true > 0, values, 1.0)
+        values = torch.where(counts.true <= VANISHED, 1.0, values)
     if average == "none":
         return values
     weights = counts.true if average == "weighted" else class_mask(counts, absent)
@@ -45,13 +45,14 @@ def averaged(
 
 def class_mask(counts: Counts, absent: str) -> Tensor:
     """1 for classes that take part in a macro average under the policy ``absent``, else 0."""
+    # Asked this way round, NaN takes part: what went wrong before must not look like an absent class.
     if absent == "skip":
-        chosen = counts.true > 0
+        left_out = counts.true <= VANISHED
     elif absent == "observed":
-        chosen = (counts.true > 0) | (counts.predicted > 0)
+        left_out = (counts.true <= VANISHED) & (counts.predicted <= VANISHED)
     else:
-        chosen = torch.ones_like(counts.true, dtype=torch.bool)
-    return chosen.to(counts.tp.dtype)
+        left_out = torch.zeros_like(counts.true, dtype=torch.bool)
+    return (~left_out).to(counts.tp.dtype)
 
 
 def normalised_counts(caller: str, confusion: Tensor | Counts) -> Counts:
@@ -62,7 +63,7 @@ def normalised_counts(caller: str, confusion: Tensor | Counts) -> Counts:
         counts = counts_from_confusion(square_matrix(caller, confusion))
     total = (counts.tp + counts.fp + counts.fn + counts.tn).mean()
     # The mass may be as small as the weights are; only an exact zero means an empty table.
-    scale = torch.where(total > 0, total, 1.0)
+    scale = torch.where(total <= 0, 1.0, total)
     return counts.map(lambda row: row / scale)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import safe_divide, safe_sqrt
+from eastward._numerics import VANISHED, safe_divide, safe_sqrt
 from eastward.confusion import Counts
 from eastward.metrics._averaging import (
     ABSENT_POLICIES,
@@ -21,6 +21,7 @@ from eastward.metrics._averaging import (
     normalised_counts,
     square_matrix,
 )
+from eastward.metrics.quotients import RECALL, SPECIFICITY, TWO_SIDED_RECALL
 
 __all__ = [
     "accuracy",
@@ -85,8 +86,8 @@ def balanced_accuracy(confusion: Tensor | Counts, *, absent: str = "skip") -> Te
     """
     caller = "balanced_accuracy"
     if isinstance(confusion, Counts) and not confusion.exclusive:
-        return averaged(caller, confusion, _two_sided_recall, "macro", absent)
-    return averaged(caller, confusion, _recall, "macro", absent)
+        return averaged(caller, confusion, TWO_SIDED_RECALL, "macro", absent)
+    return averaged(caller, confusion, RECALL, "macro", absent)
 
 
 def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
@@ -125,7 +126,7 @@ def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
     if counts.exclusive:
         joint, of_truth, of_prediction = joint.sum(), of_truth.sum(), of_prediction.sum()
     value = safe_divide(joint, safe_sqrt(of_truth) * safe_sqrt(of_prediction))
-    return value if counts.exclusive else _mean_where(value, of_truth > 0)
+    return value if counts.exclusive else _mean_where(value, ~(of_truth <= VANISHED))
 
 
 def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tensor:
@@ -164,7 +165,7 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
         return safe_divide(joint.sum(), chance.sum())
     # Of one label alone, both its classes disagree by chance.
     chance = chance + (counts.fp + counts.tn) * (counts.tp + counts.fp)
-    return _mean_where(safe_divide(2 * joint, chance), counts.true > 0)
+    return _mean_where(safe_divide(2 * joint, chance), ~(counts.true <= VANISHED))
 
 
 def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> Tensor:
@@ -195,13 +196,13 @@ def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> T
         return averaged(caller, confusion, _two_sided_geometric, "macro", absent)
     _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
     counts = normalised_counts(caller, confusion)
-    recalls = _recall(counts)
+    recalls = RECALL(counts)
     if absent == "one":
-        recalls = torch.where(counts.true > 0, recalls, 1.0)
+        recalls = torch.where(counts.true <= VANISHED, 1.0, recalls)
     chosen = class_mask(counts, absent)
     logs = recalls.clamp_min(_SMALLEST_RECALL).log()
     value = safe_divide((logs * chosen).sum(), chosen.sum()).exp()
-    lost = ((recalls <= 0) & (chosen > 0)).any() | (chosen.sum() == 0)
+    lost = ((recalls <= VANISHED) & (chosen > 0)).any() | (chosen.sum() == 0)
     return torch.where(lost, 0.0, value)
 
 
@@ -229,12 +230,12 @@ def expected_cost(confusion: Tensor, cost: Any) -> Tensor:
     matrix = square_matrix("expected_cost", confusion)
     table = _checks.cost("expected_cost", cost, matrix.shape[0]).to(matrix)
     total = matrix.sum()
-    return (matrix * table).sum() / torch.where(total > 0, total, 1.0)
+    return (matrix * table).sum() / torch.where(total <= 0, 1.0, total)
 
 
 def _weighted_kappa(matrix: Tensor, power: int) -> Tensor:
     total = matrix.sum()
-    matrix = matrix / torch.where(total > 0, total, 1.0)
+    matrix = matrix / torch.where(total <= 0, 1.0, total)
     ranks = torch.arange(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
     distance = (ranks.unsqueeze(1) - ranks).abs() ** power
     chance = matrix.sum(1, keepdim=True) * matrix.sum(0, keepdim=True)
@@ -243,16 +244,8 @@ def _weighted_kappa(matrix: Tensor, power: int) -> Tensor:
     return 1 - ratio
 
 
-def _recall(counts: Counts) -> Tensor:
-    return safe_divide(counts.tp, counts.tp + counts.fn)
-
-
-def _two_sided_recall(counts: Counts) -> Tensor:
-    return (_recall(counts) + safe_divide(counts.tn, counts.tn + counts.fp)) / 2
-
-
 def _two_sided_geometric(counts: Counts) -> Tensor:
-    return safe_sqrt(_recall(counts)) * safe_sqrt(safe_divide(counts.tn, counts.tn + counts.fp))
+    return safe_sqrt(RECALL(counts)) * safe_sqrt(SPECIFICITY(counts))
 
 
 def _mean_where(values: Tensor, chosen: Tensor) -> Tensor:

@@ -23,6 +23,15 @@ from eastward import _checks
 from eastward._numerics import safe_divide, safe_sqrt
 from eastward.confusion import Counts
 from eastward.metrics._averaging import averaged
+from eastward.metrics.quotients import (
+    INFORMEDNESS,
+    JACCARD,
+    MARKEDNESS,
+    PRECISION,
+    RECALL,
+    SPECIFICITY,
+    f_beta_quotients,
+)
 
 __all__ = [
     "f1",
@@ -62,7 +71,7 @@ def precision(
     >>> precision(torch.tensor([[3.0, 1.0], [2.0, 4.0]]), "binary")
     tensor(0.8000)
     """
-    return averaged("precision", confusion, _precision, average, absent)
+    return averaged("precision", confusion, PRECISION, average, absent)
 
 
 def recall(
@@ -90,7 +99,7 @@ def recall(
     >>> recall(torch.tensor([[3.0, 1.0], [2.0, 6.0]]), "none")
     tensor([0.7500, 0.7500])
     """
-    return averaged("recall", confusion, _recall, average, absent)
+    return averaged("recall", confusion, RECALL, average, absent)
 
 
 def specificity(
@@ -118,7 +127,7 @@ def specificity(
     >>> specificity(torch.tensor([[3.0, 1.0], [2.0, 6.0]]), "binary")
     tensor(0.7500)
     """
-    return averaged("specificity", confusion, _specificity, average, absent)
+    return averaged("specificity", confusion, SPECIFICITY, average, absent)
 
 
 def f_beta(
@@ -162,17 +171,11 @@ def f_beta(
     tensor([0.8421, 0.7939])
     """
     size = confusion.tp.numel() if isinstance(confusion, Counts) else len(confusion)
-    betas = _checks.beta("f_beta", beta, size)
-    if betas.dim() and average == "micro":
+    quotients = f_beta_quotients(beta, size)
+    if average == "micro" and quotients.terms[0][0][0].dim():
         advice = "Pooled counts have no classes left; use 'macro'."
         _checks.fail("f_beta", "beta", "one number when average='micro'", f"{size} numbers", advice)
-
-    def formula(counts: Counts) -> Tensor:
-        square = betas.to(counts.tp) ** 2
-        hits = (1 + square) * counts.tp
-        return safe_divide(hits, hits + square * counts.fn + counts.fp)
-
-    return averaged("f_beta", confusion, formula, average, absent)
+    return averaged("f_beta", confusion, quotients, average, absent)
 
 
 def f1(confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed") -> Tensor:
@@ -226,7 +229,7 @@ def jaccard(
     >>> jaccard(torch.tensor([[8.0, 2.0], [2.0, 4.0]]), "binary")
     tensor(0.5000)
     """
-    return averaged("jaccard", confusion, _jaccard, average, absent)
+    return averaged("jaccard", confusion, JACCARD, average, absent)
 
 
 def fowlkes_mallows(
@@ -284,9 +287,7 @@ def informedness(
     >>> informedness(torch.tensor([[3.0, 1.0], [2.0, 6.0]]))
     tensor(0.5000)
     """
-    return averaged(
-        "informedness", confusion, lambda c: _recall(c) + _specificity(c) - 1, average, absent
-    )
+    return averaged("informedness", confusion, INFORMEDNESS, average, absent)
 
 
 def markedness(
@@ -317,27 +318,7 @@ def markedness(
     >>> markedness(torch.tensor([[3.0, 1.0], [1.0, 3.0]]))
     tensor(0.5000)
     """
-    return averaged("markedness", confusion, lambda c: _precision(c) + _npv(c) - 1, average, absent)
-
-
-def _precision(counts: Counts) -> Tensor:
-    return safe_divide(counts.tp, counts.tp + counts.fp)
-
-
-def _recall(counts: Counts) -> Tensor:
-    return safe_divide(counts.tp, counts.tp + counts.fn)
-
-
-def _specificity(counts: Counts) -> Tensor:
-    return safe_divide(counts.tn, counts.tn + counts.fp)
-
-
-def _npv(counts: Counts) -> Tensor:
-    return safe_divide(counts.tn, counts.tn + counts.fn)
-
-
-def _jaccard(counts: Counts) -> Tensor:
-    return safe_divide(counts.tp, counts.tp + counts.fp + counts.fn)
+    return averaged("markedness", confusion, MARKEDNESS, average, absent)
 
 
 def _fowlkes_mallows(counts: Counts) -> Tensor:

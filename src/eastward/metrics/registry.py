@@ -17,6 +17,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.confusion import Counts
 from eastward.metrics import agreement, rates
+from eastward.metrics.foreign import advice_for_name, check_takes_a_matrix
 
 __all__ = ["Metric", "as_metric", "get", "names"]
 
@@ -191,9 +192,6 @@ _HINTS = {
     "sensitivity": "recall",
     "fbeta": "f_beta",
     "macro_f1": "f1_macro",
-    "auroc": "AUROCLoss (a class of its own)",
-    "roc_auc": "AUROCLoss (a class of its own)",
-    "average_precision": "AveragePrecisionLoss (a class of its own)",
 }
 
 # "f2", "f0.5_macro": the F-score of any beta, spelt as people write it.
@@ -217,7 +215,8 @@ def get(name: str, **options: Any) -> Metric:
     Parameters
     ----------
     name : str
-        One of :func:`names`; besides, ``f<beta>`` with any number and average, such as ``"f2"`` or ``"f0.5_macro"``.
+        One of :func:`names`, in upper or lower case; besides, ``f<beta>`` with any number and average, such as
+        ``"f2"`` or ``"f0.5_macro"``.
     **options
         Keyword arguments of the metric's function, for example ``beta=2`` or ``cost=table``.
 
@@ -234,7 +233,8 @@ def get(name: str, **options: Any) -> Metric:
     >>> get("f2_macro").options["beta"]
     2.0
     """
-    metric = _TABLE.get(name) or _f_score(name)
+    plain = _plain_name(name)
+    metric = _TABLE.get(plain) or _f_score(plain)
     known = _option_names(metric.function)
     for option in options:
         if option not in known:
@@ -270,17 +270,23 @@ def as_metric(metric: object) -> Metric:
     if isinstance(metric, str):
         return get(metric)
     if callable(metric):
+        check_takes_a_matrix(metric)
         name = getattr(metric, "__name__", type(metric).__name__)
         return Metric(name, metric, low=float("-inf"), high=float("inf"))
     expected = "a name, or a callable that takes a confusion matrix and returns a 0-d tensor"
     return _checks.fail("EASTLoss", "metric", expected, _checks.describe(metric), error=TypeError)
 
 
+def _plain_name(name: Any) -> Any:
+    """A name without what people write differently: case, blanks around it, hyphens."""
+    return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
+
+
 def _f_score(name: object) -> Metric:
     match = _F_NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
-        expected = "a known name (see eastward.metrics.names())"
-        advice = _checks.near_misses(name, _TABLE, _HINTS)
+        expected = "a known name (`eastward metrics`, or eastward.metrics.names())"
+        advice = advice_for_name(name) or _checks.near_misses(name, _TABLE, _HINTS)
         _checks.fail("metrics.get", "name", expected, _checks.describe(name), advice)
     beta, average = float(match["beta"]), match["average"] or "binary"
     _checks.beta("metrics.get", beta, 1)

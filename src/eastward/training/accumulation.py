@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from eastward.losses.exact import (
     normalises_batches,
@@ -21,10 +22,12 @@ from eastward.losses.exact import (
     still_statistics,
 )
 from eastward.training.batches import take
-from eastward.training.direct import without_dust
 from eastward.training.members import StackedMLP
 
-__all__ = ["exact_gradient", "warn_of_batch_norm"]
+__all__ = ["exact_gradient", "warn_of_batch_norm", "without_dust"]
+
+# Far below what float32 can add to a gradient that still teaches something.
+DUST = 1e-20
 
 
 def exact_gradient(run: Any, batch: tuple[Any, Tensor, Tensor | None], parts: int) -> Tensor:
@@ -75,6 +78,20 @@ def _slope(
     losses = run.objective(leaf, targets, weights)
     (slope,) = torch.autograd.grad(losses.sum(), leaf)
     return losses, without_dust(slope)
+
+
+def without_dust(gradient: Tensor) -> Tensor:
+    """The gradient without its smallest entries.
+
+    Examples
+    --------
+    >>> import torch
+    >>> without_dust(torch.tensor([1e-30, 0.5]))
+    tensor([0.0000, 0.5000])
+    """
+    # Saturated rows have gradients like 1e-40. No sum notices them, but a CPU multiplies such subnormal numbers some
+    # hundred times more slowly: a network that fits its data well trained 2.5 times as long.
+    return functional.hardshrink(gradient, DUST)
 
 
 def _pieces(inputs: Any, rows: int, parts: int, *, stacked: bool) -> list[Any]:

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from eastward.confusion import Counts
 from eastward.metrics import Metric
-from eastward.training.accumulation import exact_gradient, warn_of_batch_norm
+from eastward.training.accumulation import exact_gradient, warn_of_batch_norm, without_dust
 from eastward.training.batches import (
     LoaderBatches,
     Rows,
     ShuffledBatches,
     StratifiedBatches,
 )
-from eastward.training.direct import DirectGradient, direct_gradient, gradient_of, without_dust
 from eastward.training.focal import FocalObjective
 from eastward.training.hooks import Callback
 from eastward.training.members import Members
@@ -58,7 +57,6 @@ class Run:
     model: Any
     optimizer: Any
     processes: Processes
-    direct: DirectGradient | None = None
     epoch: int = 0
     step: int = 0
     epoch_random: Tensor | None = None
@@ -87,9 +85,7 @@ def new_run(
 ) -> Run:
     """Everything a stage needs, made from its description; a user's loader replaces the stage's batches."""
     processes = Processes(fabric)
-    ordinary = isinstance(loader, LoaderBatches) or stage.effective_batch is not None
-    direct = None if ordinary else direct_gradient(members, rows, fabric)
-    model, optimizer = _set_up(members, stage, fabric, direct)
+    model, optimizer = _set_up(members, stage, fabric)
     if stage.effective_batch is not None:
         warn_of_batch_norm(members)
     stratified = stage.stratified and not rows.multilabel and loader is None
@@ -103,7 +99,7 @@ def new_run(
     else:
         source = ShuffledBatches(rows.train, stage.rows_per_step, stage.max_steps)
     objective = _objective(stage, rows, metric, processes, stratified=stratified)
-    parts = (objective, source, model, optimizer, processes, direct)
+    parts = (objective, source, model, optimizer, processes)
     return Run(stage, members, rows, metric, fabric, generator, *parts)
 
 
@@ -120,18 +116,13 @@ def _objective(
     return MetricObjective(metric, prior=prior, threshold=stage.threshold, **common)
 
 
-def _set_up(
-    members: Members, stage: Stage, fabric: Fabric, direct: DirectGradient | None
-) -> tuple[Any, Any]:
-    """The model and its optimiser; one flat parameter saves the optimiser most of its time."""
-    parameters = members.parameters() if direct is None else [direct.parameter]
+def _set_up(members: Members, stage: Stage, fabric: Fabric) -> tuple[Any, Any]:
+    """The model and its optimiser."""
     optimizer = torch.optim.AdamW(
-        parameters, lr=stage.learning_rate, weight_decay=stage.weight_decay, fused=True
+        members.parameters(), lr=stage.learning_rate, weight_decay=stage.weight_decay, fused=True
     )
-    if direct is None:
-        pair: tuple[Any, Any] = fabric.setup(members, optimizer)
-        return pair
-    return fabric.setup(members), optimizer
+    pair: tuple[Any, Any] = fabric.setup(members, optimizer)
+    return pair
 
 
 def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False) -> None:
@@ -169,9 +160,7 @@ def _agree(run: Run) -> None:
 
 def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
     """Every batch once, those of a resumed epoch that are left; returns the mean loss of each member."""
-    # The way through all modules takes as long as a small network's step; the short way never leaves training mode.
-    if run.direct is None or not run.members.training:
-        run.model.train()
+    run.model.train()
     run.processes.seed(run.generator, own=False)
     run.epoch_random = run.generator.get_state()
     if run.step == 0 or run.loss_sum is None:
@@ -189,8 +178,6 @@ def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
 
 def _gradient(run: Run, chosen: Any) -> Tensor:
     """Put the gradient of a batch into the parameters; its losses, one for each member."""
-    if run.direct is not None:
-        return _direct_gradient(run, run.direct, chosen)
     if run.stage.effective_batch is not None:
         whole = _rows_of(run, _own_part(run, chosen))
         return exact_gradient(run, whole, run.stage.parts_per_step)
@@ -201,17 +188,6 @@ def _gradient(run: Run, chosen: Any) -> Tensor:
     losses = run.objective(logits, targets, weights)
     run.fabric.backward(losses.sum())
     return losses.detach().cpu()
-
-
-def _direct_gradient(run: Run, direct: DirectGradient, chosen: Any) -> Tensor:
-    """The same by the short way, of rows in memory or of a batch that a stream brought."""
-    if isinstance(chosen, Tensor):
-        return direct.of_batch(run.rows, chosen, run.objective)
-    inputs, targets, weights = chosen
-    logits = direct.forward(inputs.unsqueeze(0))
-    losses, slope = gradient_of(run.objective, logits, targets, weights)
-    direct.backward(without_dust(slope))
-    return losses
 
 
 def _own_part(run: Run, chosen: Any) -> Any:

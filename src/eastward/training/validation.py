@@ -89,8 +89,6 @@ def _inputs(run: Run, index: Tensor) -> Any:
 @torch.no_grad()
 def _logits(run: Run, inputs: Any) -> Tensor:
     """Of one forward pass in evaluation mode, in float32 on the CPU."""
-    if run.direct is not None:
-        return run.direct.evaluate(inputs)
     run.model.eval()
     # Among several processes each has rows of its own: nobody waits for another here.
     network = run.members if run.processes.many else run.model

@@ -1,0 +1,223 @@
+# mypy: ignore-errors
+"""Compiled passes for columns that are yes-or-no decisions, each with a fixed threshold or a grid of them.
+
+``pieces`` holds one row for each threshold: itself, how far the middle piece reaches below and above
+it, the slopes of the three pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from eastward.kernels.arithmetic import (
+    BAD_LABEL,
+    FAST,
+    FINE,
+    HALF,
+    INLINE,
+    MASKED,
+    NOT_FINITE,
+    ONE,
+    ZERO,
+    bits_of,
+    exp_of_negative,
+    is_nan,
+    not_finite,
+)
+
+__all__ = ["column_pullback", "column_tables", "slope_at", "step_at"]
+
+# So many columns are worked on while they are in the nearest cache, if every row has one.
+RUN = 512
+_NONE, _ONE_MORE = np.int32(0), np.int32(1)
+
+
+@njit(**INLINE)
+def step_at(p: Any, opposite: Any, piece: Any) -> Any:
+    """The linear step h at p, and 1 - h; ``opposite`` is 1 - p with all its digits."""
+    distance = p - piece[0]
+    start, end, centre = p * piece[3], opposite * piece[5], distance * piece[4]
+    h, missed = HALF + centre, HALF - centre
+    if distance < -piece[1]:
+        h, missed = start, ONE - start
+    if distance > piece[2]:
+        h, missed = ONE - end, end
+    return h, missed
+
+
+@njit(**INLINE)
+def slope_at(p: Any, piece: Any) -> Any:
+    """The slope of the linear step at p."""
+    distance = p - piece[0]
+    steep = piece[3] if distance < -piece[1] else piece[4]
+    return piece[5] if distance > piece[2] else steep
+
+
+@njit(**INLINE)
+def _what_is_wrong(logits: Any, start: Any, paired: Any, count: Any) -> Any:
+    """FINE (the difference of two finite logits may overflow), MASKED or NOT_FINITE."""
+    wrong, each = FINE, 2 if paired else 1
+    for i in range(each * start, each * (start + count)):
+        bits = bits_of(logits[i])
+        if is_nan(bits) or (paired and not_finite(bits) and bits == bits_of(logits[i ^ 1])):
+            return NOT_FINITE
+        if not_finite(bits):
+            wrong = MASKED
+    return wrong
+
+
+@njit(**INLINE)
+def _probabilities(logits: Any, start: Any, paired: Any, p: Any, opposite: Any) -> Any:
+    """Probabilities of "yes" of a run of columns; what is wrong with the logits.
+
+    Paired, there are two logits for each column, of "no" and "yes".
+    """
+    strange = _NONE
+    for j in range(p.shape[0]):
+        at = start + j
+        p[j] = logits[2 * at + 1] - logits[2 * at] if paired else logits[at]
+    for j in range(p.shape[0]):
+        x = p[j]
+        strange = np.int32(strange | (_ONE_MORE if not_finite(bits_of(x)) else _NONE))
+        small = exp_of_negative(-abs(x))
+        large = ONE / (ONE + small)
+        small = small * large
+        p[j] = large if x >= ZERO else small
+        opposite[j] = small if x >= ZERO else large
+    return FINE if strange == _NONE else _what_is_wrong(logits, start, paired, p.shape[0])
+
+
+@njit(**INLINE)
+def _masses(labels: Any, weights: Any, ignored: Any, on: Any, off: Any) -> Any:
+    """Weights of a run of columns, as those of "yes" and those of "no"; whether every label is 0, 1 or ignored."""
+    strange = _NONE
+    for j in range(on.shape[0]):
+        label = labels[j]
+        gone = label == ignored
+        weight = ZERO if gone else ONE
+        strange = np.int32(strange | (_ONE_MORE if label & ~1 and not gone else _NONE))
+        on[j] = weight if label == 1 else ZERO
+        off[j] = ZERO if label == 1 else weight
+    if weights.size:
+        for j in range(on.shape[0]):
+            on[j] *= weights[j]
+            off[j] *= weights[j]
+    return strange == _NONE
+
+
+@njit(**FAST)
+def column_tables(
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    ignored: Any,
+    pieces: Any,
+    begin: Any,
+    end: Any,
+    paired: Any,
+    tables: Any,
+) -> Any:
+    """Add tp, fp, fn, tn ``(G, 4, L)`` of rows ``begin`` to ``end`` of flat columns; what was wrong."""
+    width, wrong = tables.shape[2], FINE
+    # One column: many rows make a run; several: each row is one.
+    run = RUN if width == 1 else width
+    work = np.empty((4, run), np.float32)
+    for start in range(begin * width, end * width, run):
+        stop = min(start + run, end * width)
+        p, opposite = work[0, : stop - start], work[1, : stop - start]
+        on, off = work[2, : stop - start], work[3, : stop - start]
+        own = weights[start:stop] if weights.size else weights
+        if not _masses(labels[start:stop], own, ignored, on, off):
+            return BAD_LABEL
+        wrong = max(wrong, _probabilities(logits, start, paired, p, opposite))
+        for g in range(pieces.shape[0]):
+            if width == 1:
+                _add_run(p, opposite, on, off, pieces[g], tables[g])
+            else:
+                _add_row(p, opposite, on, off, pieces[g], tables[g])
+    return wrong
+
+
+@njit(**INLINE)
+def _add_row(p: Any, opposite: Any, on: Any, off: Any, piece: Any, table: Any) -> None:
+    piece = (piece[0], piece[1], piece[2], piece[3], piece[4], piece[5])
+    for j in range(p.shape[0]):
+        h, missed = step_at(p[j], opposite[j], piece)
+        table[0, j] += on[j] * h
+        table[1, j] += off[j] * h
+        table[2, j] += on[j] * missed
+        table[3, j] += off[j] * missed
+
+
+@njit(**INLINE)
+def _add_run(p: Any, opposite: Any, on: Any, off: Any, piece: Any, table: Any) -> None:
+    piece = (piece[0], piece[1], piece[2], piece[3], piece[4], piece[5])
+    tp, fp, fn, tn = ZERO, ZERO, ZERO, ZERO
+    for j in range(p.shape[0]):
+        h, missed = step_at(p[j], opposite[j], piece)
+        tp += on[j] * h
+        fp += off[j] * h
+        fn += on[j] * missed
+        tn += off[j] * missed
+    table[0, 0] += tp
+    table[1, 0] += fp
+    table[2, 0] += fn
+    table[3, 0] += tn
+
+
+@njit(**FAST)
+def column_pullback(
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    ignored: Any,
+    pieces: Any,
+    begin: Any,
+    end: Any,
+    paired: Any,
+    slopes: Any,
+    gradient: Any,
+) -> None:
+    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(G, 2, L)`` by memberships of "yes" and "no"."""
+    width = slopes.shape[2]
+    run = RUN if width == 1 else width
+    work = np.empty((5, run), np.float32)
+    for start in range(begin * width, end * width, run):
+        stop = min(start + run, end * width)
+        p, opposite, by_step = (
+            work[0, : stop - start],
+            work[1, : stop - start],
+            work[2, : stop - start],
+        )
+        on, off = work[3, : stop - start], work[4, : stop - start]
+        own = weights[start:stop] if weights.size else weights
+        _masses(labels[start:stop], own, ignored, on, off)
+        _probabilities(logits, start, paired, p, opposite)
+        by_step[:] = ZERO
+        for g in range(pieces.shape[0]):
+            _pull(p, on, off, pieces[g], slopes[g], by_step)
+        for j in range(stop - start):
+            by_step[j] *= p[j] * opposite[j]
+        if paired:
+            for j in range(stop - start):
+                gradient[2 * (start + j)] = -by_step[j]
+                gradient[2 * (start + j) + 1] = by_step[j]
+        else:
+            for j in range(stop - start):
+                gradient[start + j] = by_step[j]
+
+
+@njit(**INLINE)
+def _pull(p: Any, on: Any, off: Any, piece: Any, slopes: Any, by_step: Any) -> None:
+    """Add the derivative by the probability."""
+    piece = (piece[0], piece[1], piece[2], piece[3], piece[4], piece[5])
+    if slopes.shape[1] == 1:
+        by_yes, by_no = slopes[0, 0], slopes[1, 0]
+        for j in range(p.shape[0]):
+            by_step[j] += (by_yes * on[j] + by_no * off[j]) * slope_at(p[j], piece)
+        return
+    for j in range(p.shape[0]):
+        by_step[j] += (slopes[0, j] * on[j] + slopes[1, j] * off[j]) * slope_at(p[j], piece)

@@ -1,0 +1,292 @@
+# mypy: ignore-errors
+r"""Compiled passes for three or more classes and the dynamic threshold, row by row.
+
+Only :math:`u_k = p_k / \tau = 2 e^{z_k} / (e^{z_1} + e^{z_2})` enters the step, with the two largest logits
+:math:`z_1 \ge z_2`: the softmax denominator cancels. In these units the step bends at :math:`1 \mp 2.5 T`, and only the
+largest class can pass the second bend. It is kept apart from the others, whose powers :math:`e^{z_k - z_1}` are all
+below one; where several classes are largest, none is above the threshold and all are "others".
+
+Rows come in blocks of about a thousand numbers, so that the exponentials of short rows fill vectors, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from eastward.kernels.arithmetic import (
+    BAD_LABEL,
+    FAST,
+    FINE,
+    HALF,
+    INLINE,
+    ONE,
+    TWO,
+    ZERO,
+    bits_of,
+    exp_of_negative,
+    float_of,
+    largest,
+    place_of,
+)
+
+__all__ = ["SUMS", "add_row", "counts_of_sums", "row_pullback", "row_tables"]
+
+# Numbers that are worked on at a time.
+BLOCK = 1024
+
+# Sums of each class: found; wrongly predicted, where another class is first and where it is first itself; missed;
+# rightly left alone although first; mass of other classes' samples where it is first; true mass.
+SUMS = 7
+(_FOUND, _WRONG, _WRONG_FIRST, _MISSED, _LEFT_FIRST, _OTHERS_FIRST, _TRUE) = range(SUMS)
+_NONE, _ONE_MORE, _BITS_OF_ONE = np.int32(0), np.int32(1), np.int32(0x3F800000)
+# A difference of sums of weights that is smaller than this share of their total is rounding.
+_ROUNDING = 1e-14
+
+
+@njit(**INLINE)
+def _fill(logits: Any, start: Any, stop: Any, powers: Any, places: Any) -> Any:
+    """Fill rows of ``powers`` with exp(z - largest z), and ``places`` with where that is; what is wrong."""
+    size, wrong = logits.shape[1], FINE
+    for n in range(start, stop):
+        row = logits[n]
+        top, found = largest(row)
+        wrong = max(wrong, found)
+        place = 0
+        while place < size - 1 and row[place] < top:
+            place += 1
+        places[n - start] = place
+        shifted = powers[(n - start) * size : (n - start + 1) * size]
+        for c in range(size):
+            shifted[c] = row[c] - top
+    for i in range((stop - start) * size):
+        powers[i] = exp_of_negative(powers[i])
+    return wrong
+
+
+@njit(**INLINE)
+def _rest(powers: Any) -> Any:
+    """The sum of the powers below 1."""
+    rest = ZERO
+    for c in range(powers.shape[0]):
+        rest += powers[c] if powers[c] < ONE else ZERO
+    return rest
+
+
+@njit(**INLINE)
+def _second(powers: Any) -> Any:
+    """The largest power below 1, and how many are 1.
+
+    Positive floats have the order of their bits, and the maximum of integers becomes vectors.
+    """
+    second, ties = _NONE, _NONE
+    for c in range(powers.shape[0]):
+        bits = bits_of(powers[c])
+        is_first = bits >= _BITS_OF_ONE
+        second = max(second, _NONE if is_first else bits)
+        # Numba widens sums of integers; narrow ones make wider vectors.
+        ties = np.int32(ties + (_ONE_MORE if is_first else _NONE))
+    return float_of(second), ties
+
+
+@njit(**INLINE)
+def _of_nothing(constants: Any) -> Any:
+    """What the step makes of a probability of zero: it may have jumped already (T = 0.4)."""
+    return ZERO if constants[0] > ZERO else HALF - constants[3]
+
+
+@njit(**INLINE)
+def _first(constants: Any, second: Any, rest: Any) -> Any:
+    """Of the only largest class: u, h, 1 - h, the slope of h times u, and the derivative of h by the sum of all u."""
+    _, high, _, middle, temperature = constants
+    u = TWO / (ONE + second)
+    if u > high:
+        others = rest * u
+        last = temperature / (others + (u - high))
+        return (
+            u,
+            ONE - others * last,
+            others * last,
+            last * u,
+            -last * last * (u - high) / temperature,
+        )
+    above = middle * ((ONE - second) / (ONE + second))
+    return u, HALF + above, HALF - above, middle * u, ZERO
+
+
+@njit(**FAST)
+def row_tables(
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    ignored: Any,
+    constants: Any,
+    begin: Any,
+    end: Any,
+    matrix: Any,
+    sums: Any,
+) -> Any:
+    """Add the sums ``(SUMS, C)`` or the matrix ``(C, C)`` of rows ``begin`` to ``end``; what was wrong."""
+    size, wrong = logits.shape[1], FINE
+    rows = max(1, BLOCK // size)
+    powers, places = np.empty(rows * size, np.float32), np.empty(rows, np.int64)
+    for start in range(begin, end, rows):
+        stop = min(start + rows, end)
+        wrong = max(wrong, _fill(logits, start, stop, powers, places))
+        for n in range(start, stop):
+            given = weights[n] if weights.size else ONE
+            label, weight, known = place_of(labels[n], given, ignored, size)
+            if not known:
+                return BAD_LABEL
+            steps = powers[(n - start) * size : (n - start + 1) * size]
+            own, others = _steps(steps, places[n - start], constants)
+            add_row(steps, places[n - start], own, others, label, weight, matrix, sums)
+    return wrong
+
+
+@njit(**INLINE)
+def _steps(powers: Any, place: Any, constants: Any) -> Any:
+    """From the powers of a row to h, in place; that of the largest class, and the sum of the others."""
+    low, _, slope, middle, _ = constants
+    second, ties = _second(powers)
+    first, own, others, single = ONE, ZERO, ZERO, ties == _ONE_MORE
+    if single:
+        first, own, _, _, _ = _first(constants, second, _rest(powers))
+        powers[place] = ZERO
+        others = -_of_nothing(constants)
+    for c in range(powers.shape[0]):
+        u = powers[c] * first
+        h = slope * u if u < low else HALF + middle * (u - ONE)
+        powers[c] = h
+        others += h
+    if single:
+        powers[place] = own
+        return own, others
+    return powers[place], others - powers[place]
+
+
+@njit(**INLINE)
+def add_row(
+    steps: Any,
+    place: Any,
+    own: Any,
+    others: Any,
+    label: Any,
+    weight: Any,
+    matrix: Any,
+    sums: Any,
+) -> None:
+    """Add a row of steps, of which that at ``place`` is the largest, ``own``, and the rest have the sum ``others``."""
+    share = weight / (own + others)
+    if matrix:
+        for c in range(steps.shape[0]):
+            sums[label, c] += steps[c] * share
+        return
+    sums[_TRUE, label] += weight
+    sums[_FOUND, label] += steps[label] * share
+    sums[_MISSED, label] += share * (others if label == place else own + (others - steps[label]))
+    if label != place:
+        sums[_WRONG_FIRST, place] += own * share
+        sums[_LEFT_FIRST, place] += others * share
+        sums[_OTHERS_FIRST, place] += weight
+    steps[label], steps[place] = ZERO, ZERO
+    for c in range(steps.shape[0]):
+        sums[_WRONG, c] += steps[c] * share
+
+
+@njit(**FAST)
+def counts_of_sums(sums: Any, counts: Any) -> None:
+    """Fill ``counts`` ``(4, C)`` with tp, fp, fn, tn."""
+    total = sums[_TRUE].sum()
+    for c in range(counts.shape[1]):
+        counts[0, c] = sums[_FOUND, c]
+        counts[1, c] = sums[_WRONG, c] + sums[_WRONG_FIRST, c]
+        counts[2, c] = sums[_MISSED, c]
+        spared = (total - sums[_TRUE, c]) - sums[_OTHERS_FIRST, c]
+        spared = spared - sums[_WRONG, c] if spared > _ROUNDING * total else 0.0
+        counts[3, c] = max(spared, 0.0) + sums[_LEFT_FIRST, c]
+
+
+@njit(**FAST)
+def row_pullback(
+    logits: Any,
+    labels: Any,
+    weights: Any,
+    ignored: Any,
+    constants: Any,
+    begin: Any,
+    end: Any,
+    matrix: Any,
+    slopes: Any,
+    detached: Any,
+    gradient: Any,
+) -> None:
+    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` or ``(C, C)``.
+
+    The two rows are the derivatives by a membership of the true class and of another one.
+    """
+    size = logits.shape[1]
+    rows = max(1, BLOCK // size)
+    places, pulls = np.empty(rows, np.int64), slopes[1].copy()
+    flat = gradient.reshape(-1)
+    for start in range(begin, end, rows):
+        stop = min(start + rows, end)
+        # Powers wait where the gradient will be.
+        _fill(logits, start, stop, flat[start * size : stop * size], places)
+        for n in range(start, stop):
+            given = weights[n] if weights.size else ONE
+            label, weight, _ = place_of(labels[n], given, ignored, size)
+            place = places[n - start]
+            if matrix:
+                _pull_row(gradient[n], place, slopes[label], weight, constants, detached)
+                continue
+            pulls[label] = slopes[0, label]
+            _pull_row(gradient[n], place, pulls, weight, constants, detached)
+            pulls[label] = slopes[1, label]
+
+
+@njit(**INLINE)
+def _pull_row(out: Any, place: Any, pulls: Any, weight: Any, constants: Any, detached: Any) -> None:
+    """From the powers of a row to its gradient, given the derivative by each membership."""
+    low, _, slope, middle, _ = constants
+    second, ties = _second(out)
+    rest, single = _rest(out), ties == _ONE_MORE
+    first, own, own_slope, by_total = ONE, ZERO, ZERO, ZERO
+    total = rest + np.float32(ties)
+    if single:
+        first, own, _, own_slope, by_total = _first(constants, second, rest)
+        total = (rest + ONE) * first
+        out[place] = ZERO
+    # Memberships sum to one, so only differences of pulls matter: those to the largest class cancel least.
+    base = pulls[place]
+    steps, gained, sloped, alone, receivers = ZERO, ZERO, ZERO, ZERO, ZERO
+    receiver = second if single else ONE
+    for c in range(out.shape[0]):
+        u, pull = out[c] * first, pulls[c] - base
+        is_low = u < low
+        steep = (slope if is_low else middle) * u
+        h = steep if is_low else HALF + middle * (u - ONE)
+        steps += h
+        gained += pull * h
+        sloped += pull * steep
+        alone += steep
+        receivers += ONE if out[c] == receiver else ZERO
+    if single:
+        steps += own - _of_nothing(constants)
+    inverse = ONE / steps
+    mean, share = gained * inverse, weight * inverse
+    by_own = -mean * share
+    at_first = by_own * own_slope
+    spread = share * (sloped - mean * alone) + at_first
+    through = spread / total if detached else -by_own * by_total
+    theta = ZERO if detached else spread - through * total
+    sent = (HALF * second * first if single else ONE) * theta / max(receivers, ONE)
+    for c in range(out.shape[0]):
+        u = out[c] * first
+        steep = slope if u < low else middle
+        sent_here = sent if out[c] == receiver else ZERO
+        out[c] = ((pulls[c] - base - mean) * share * steep - through) * u - sent_here
+    if single:
+        out[place] = at_first - (through + HALF * theta) * first

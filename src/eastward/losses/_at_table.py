@@ -1,0 +1,207 @@
+"""Step two of a loss: from tables to its value, and by autograd or in closed form to its slope.
+
+Everything but the two passes over the logits happens here, on a few numbers, in plain PyTorch: absent classes, the
+metric, any callable.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.confusion import Counts
+from eastward.metrics import Metric, as_metric
+from eastward.metrics._averaging import ABSENT_POLICIES
+from eastward.metrics.closed_forms import closed_form_of
+from eastward.metrics.quotients import ClosedForm
+from eastward.protocols import Scalar
+
+__all__ = ["TableLoss", "is_empty", "prepare_metric"]
+
+# In a batch of one class, metrics that need two (F1 of class 1, MCC, kappa ...) are 0/0 and have no gradient:
+# false positives would go unpunished. Each class that is missing then gets this share of the batch's mass,
+# rightly predicted. The value is the score among that many easy samples; false positives lower it.
+VIRTUAL_SHARE = 0.01
+
+# Tables of such total masses are handed to a metric as they are; others are scaled to a total of one.
+ORDINARY_MASSES = (1e-20, 1e20)
+
+
+def prepare_metric(caller: str, metric: Any, absent: str) -> Metric:
+    """The metric with its policy for absent classes bound."""
+    _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
+    chosen = as_metric(metric)
+    return chosen.with_options(absent=absent) if chosen.per_class else chosen
+
+
+class TableLoss:
+    """One minus the metric (or the metric, where lower is better), as a function of tables alone.
+
+    Parameters
+    ----------
+    metric : Metric
+        What is to be maximised.
+    virtual : bool
+        Whether missing classes are given a little mass where the metric needs them.
+    multilabel : bool
+        Whether columns are labels of their own.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eastward.metrics import get
+    >>> at_table = TableLoss(get("accuracy"), virtual=True, multilabel=False)
+    >>> round(at_table(torch.tensor([[[3.0, 4], [0, 1], [1, 0], [4, 3]]])).item(), 3)
+    0.125
+    """
+
+    def __init__(self, metric: Metric, *, virtual: bool, multilabel: bool) -> None:
+        self.metric, self.virtual, self.multilabel = metric, virtual, multilabel
+        self.counted = multilabel or not metric.needs_matrix
+        self._forms: dict[int, ClosedForm | None] = {}
+
+    def __call__(
+        self, tables: Tensor, *, dtype: torch.dtype = torch.float64, warn: bool = False
+    ) -> Scalar:
+        """The loss at tables ``(G, C, C)`` or ``(G, 4, C)``, by operations that autograd knows.
+
+        Parameters
+        ----------
+        tables : Tensor
+            One table for each threshold; or K groups of them, ``(K, G, ...)``, for K losses.
+        dtype : torch.dtype, default=torch.float64
+            In which the metric is computed.
+        warn : bool, default=False
+            Whether to say that the tables are empty; the loss is zero then.
+        """
+        if tables.dim() == 4:
+            return torch.stack([self(group, dtype=dtype, warn=warn) for group in tables])
+        empty = is_empty(tables, warn=warn)
+        return torch.where(empty, 0.0, self._of_filled(tables, dtype))
+
+    def with_slope(
+        self, tables: Tensor, *, dtype: torch.dtype, warn: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The loss at tables and its derivative by them: in closed form where there is one, else by autograd."""
+        form = self._form(tables)
+        if form is not None:
+            return self._in_closed_form(tables, form, dtype, warn=warn)
+        with torch.enable_grad():
+            leaf = tables.detach().requires_grad_()
+            losses = self(leaf, dtype=dtype, warn=warn)
+            (slope,) = torch.autograd.grad(losses.sum(), leaf)
+        return losses.detach(), slope
+
+    def _form(self, tables: Tensor) -> ClosedForm | None:
+        """The closed form for this many classes, on a CPU."""
+        if not self.counted or tables.device.type != "cpu":
+            return None
+        size = tables.shape[-1]
+        if size not in self._forms:
+            self._forms[size] = closed_form_of(self.metric, size, exclusive=not self.multilabel)
+        return self._forms[size]
+
+    def _of_filled(self, tables: Tensor, dtype: torch.dtype) -> Tensor:
+        total = tables.detach().sum()
+        low, high = ORDINARY_MASSES
+        unusual = (total > 0) & ((total < low) | (total > high))
+        tables = (tables / torch.where(unusual, total, 1.0)).to(dtype)
+        tables = self.with_virtual(tables)
+        value = torch.stack([self._value(table) for table in tables.unbind(0)]).mean()
+        return 1 - value if self.metric.higher_is_better else value
+
+    def _value(self, table: Tensor) -> Tensor:
+        confusion = Counts.unstack(table, exclusive=not self.multilabel) if self.counted else table
+        value = self.metric(confusion)
+        _checks.metric_value(self.metric.name, value, table)
+        return value
+
+    def with_virtual(self, tables: Tensor) -> Tensor:
+        """Tables with a little rightly predicted mass for what is missing, if the metric needs it."""
+        metric = self.metric
+        if not self.virtual or not (
+            metric.needs_two_classes or (self.multilabel and metric.per_class)
+        ):
+            return tables
+        if self.multilabel:
+            return with_virtual_labels(tables, pooled=metric.options.get("average") == "micro")
+        return with_virtual_classes(tables, counted=self.counted)
+
+    def _in_closed_form(
+        self, tables: Tensor, form: ClosedForm, dtype: torch.dtype, *, warn: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Losses of K groups (or one) and their derivative by the tables; zero where a group is empty."""
+        shape, grid, better = tables.shape, tables.shape[-3], self.metric.higher_is_better
+        single = len(shape) == 3
+        flat = tables if single else tables.flatten(0, 1)
+        given = flat.numpy()
+        if ((given[:, 0] + given[:, 2] <= 0) | (given[:, 1] + given[:, 3] <= 0)).any():
+            given = self.with_virtual(flat).numpy()
+        values, slopes, masses = form(given)
+        slopes *= (-1.0 if better else 1.0) / grid
+        if not masses.all():
+            say_empty(warn=warn)
+            # So that the loss is zero.
+            values[masses == 0] = 1.0 if better else 0.0
+            slopes[masses == 0] = 0.0
+        if single:
+            mean = float(values.sum()) / grid
+            loss = torch.tensor(1 - mean if better else mean, dtype=dtype)
+            return loss, torch.from_numpy(slopes)
+        means = torch.from_numpy(values.reshape(-1, grid).mean(1)).to(dtype)
+        return 1 - means if better else means, torch.from_numpy(slopes).view(shape)
+
+
+def is_empty(tables: Tensor, *, warn: bool) -> Tensor:
+    """Whether no sample is left, as a 0-d boolean; a warning says so where values may be looked at."""
+    empty = tables.sum() <= 0
+    if warn and _checks.can_inspect(tables) and bool(empty):
+        say_empty(warn=True)
+    return empty
+
+
+def say_empty(*, warn: bool) -> None:
+    """Warn that nothing can be learnt from this batch."""
+    if warn:
+        warnings.warn(
+            "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
+            stacklevel=5,
+        )
+
+
+def with_virtual_labels(tables: Tensor, *, pooled: bool) -> Tensor:
+    """Add a little rightly predicted mass to labels ``(G, 4, L)`` of which all or none are positive.
+
+    A false positive of a label takes nothing from another label, so a label without positives would go unpunished.
+    A pooled (micro) metric is defined as long as any label has positives, and is left alone then.
+    """
+    tp, fp, fn, tn = tables.unbind(-2)
+    positives, negatives = tp + fn, fp + tn
+    no_positives, no_negatives = positives <= 0, negatives <= 0
+    if pooled:
+        no_positives = no_positives & no_positives.all(-1, keepdim=True)
+        no_negatives = no_negatives & no_negatives.all(-1, keepdim=True)
+    share = VIRTUAL_SHARE * (positives + negatives).detach()
+    nothing = torch.zeros_like(share)
+    extra_tp = torch.where(no_positives, share, nothing)
+    extra_tn = torch.where(no_negatives, share, nothing)
+    return tables + torch.stack([extra_tp, nothing, nothing, extra_tn], dim=-2)
+
+
+def with_virtual_classes(tables: Tensor, *, counted: bool) -> Tensor:
+    """Add a little rightly predicted mass to missing classes, if fewer than two are present."""
+    true = tables[:, 0] + tables[:, 2] if counted else tables.sum(-1)
+    missing = true <= 0
+    lonely = (~missing).sum(-1, keepdim=True) < 2
+    total = (tables[..., 0] if counted else true).sum(-1, keepdim=True).detach()
+    extra = torch.where(missing & lonely, VIRTUAL_SHARE * total, 0.0).to(tables.dtype)
+    if not counted:
+        return tables + torch.diag_embed(extra)
+    # A sample of one class, rightly predicted, is a true negative of every other.
+    nothing = torch.zeros_like(extra)
+    rest = extra.sum(-1, keepdim=True) - extra
+    return tables + torch.stack([extra, nothing, nothing, rest], dim=-2)

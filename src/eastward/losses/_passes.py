@@ -1,0 +1,259 @@
+"""Steps one and three of a loss: tables of the logits, and the way back from a slope at the tables.
+
+``soft_tables`` is one function of the logits. Its definition in plain PyTorch holds everywhere; where a fast version of
+the two passes applies (``kernels``), they are one node of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from eastward import _checks
+from eastward._numerics import at_least_float32
+from eastward.confusion import masked_labels, weights_of_prior, weights_of_rates
+from eastward.kernels.choice import kernel_for
+from eastward.kernels.problems import BAD_LABEL, FINE, Kernel, Problem, Samples
+from eastward.losses._batches import Batch
+from eastward.losses._definition import Terms, defined_tables, in_units, unit_of, wide_table
+from eastward.protocols import Reduce
+from eastward.steps import STEPS
+
+__all__ = ["WHY_DEFINITION", "Passes", "Way", "soft_tables", "way_of"]
+
+# No label is this one.
+_NOTHING_IGNORED = -(2**63)
+
+
+class Way(NamedTuple):
+    """How tables are computed: by a fast version of the two passes, or by definition (``kernel`` is None)."""
+
+    kind: str
+    kernel: Kernel | None
+
+
+def _learns(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def _is_plain(tensor: Tensor | None) -> bool:
+    return tensor is None or (type(tensor) in (Tensor, nn.Parameter) and _checks.has_memory(tensor))
+
+
+# What the fast versions do not know, and how a batch is asked for it. Everything else goes through them.
+WHY_DEFINITION: dict[str, Callable[[Batch, Terms, Tensor | float], bool]] = {
+    "another step than the linear one": lambda _, terms, __: terms.step is not STEPS["linear"],
+    "double precision": lambda batch, _, __: batch.logits.dtype == torch.float64,
+    "a tensor of a class of its own, or inside torch.func": lambda batch, _, __: (
+        not all(_is_plain(part) for part in batch)
+    ),
+    "forward-mode differentiation": lambda batch, _, __: (
+        forward_ad.unpack_dual(batch.logits).tangent is not None
+    ),
+    "a temperature, a prior or weights that learn": lambda batch, terms, temperature: (
+        _learns(temperature) or _learns(terms.prior) or _learns(batch.sample_weight)
+    ),
+}
+
+
+def way_of(batch: Batch, terms: Terms, temperature: Tensor | float) -> Way:
+    """The way of a batch, chosen once."""
+    if terms.multilabel:
+        kind = "labels"
+    elif batch.logits.shape[-1] <= 2:
+        kind = "pair"
+    else:
+        kind = "top2" if terms.thresholds is None else "fixed"
+    if torch.compiler.is_compiling():
+        return Way(kind, None)
+    if any(asked(batch, terms, temperature) for asked in WHY_DEFINITION.values()):
+        return Way(kind, None)
+    return Way(kind, kernel_for(batch.logits.device.type, kind))
+
+
+def soft_tables(
+    way: Way,
+    batch: Batch,
+    terms: Terms,
+    temperature: Tensor | float,
+    *,
+    reduce: Reduce | None = None,
+    check: Callable[[], object] | None = None,
+) -> Tensor:
+    """Tables ``(G, C, C)`` or ``(G, 4, C)`` of samples, differentiable in the logits.
+
+    Parameters
+    ----------
+    way : Way
+        As :func:`way_of` chose it.
+    batch : Batch
+        Logits ``(N, C)``, targets ``(N,)`` or ``(N, L)``, weights of the targets' shape. Or K groups of them,
+        ``(K, N, C)`` and so on, for tables ``(K, G, ...)``.
+    terms : Terms
+        Of the loss.
+    temperature : Tensor or float
+        Of the step.
+    reduce : callable, optional
+        Sum over processes of the masses of classes, which a prior needs.
+    check : callable, optional
+        Looks at every value and says what is wrong; called when a pass found something.
+    """
+    if way.kernel is None:
+        return _defined(batch, terms, temperature, reduce)
+    passes = Passes(way, batch, terms, float(temperature), reduce, check)
+    if batch.logits.requires_grad and torch.is_grad_enabled():
+        tables: Tensor = _Tables.apply(batch.logits, passes)  # type: ignore[no-untyped-call]  # torch has no types here
+        return tables
+    return passes.tables()
+
+
+def _defined(
+    batch: Batch, terms: Terms, temperature: Tensor | float, reduce: Reduce | None
+) -> Tensor:
+    if batch.logits.dim() == 2:
+        return defined_tables(batch, terms, temperature, reduce)
+    weights = batch.sample_weight
+    rows = [None] * len(batch.logits) if weights is None else list(weights)
+    groups = zip(batch.logits, batch.targets, rows, strict=True)
+    return torch.stack(
+        [defined_tables(Batch(*group), terms, temperature, reduce) for group in groups]
+    )
+
+
+class Passes:
+    """Both passes over the logits of one batch, which a kernel of this ``way`` computes; see :func:`soft_tables`."""
+
+    def __init__(
+        self,
+        way: Way,
+        batch: Batch,
+        terms: Terms,
+        temperature: float,
+        reduce: Reduce | None,
+        check: Callable[[], object] | None,
+    ) -> None:
+        self.kernel: Any = way.kernel
+        self.check, self.dtype, self.single = check, batch.logits.dtype, batch.logits.dim() == 2
+        self._batch = (batch.targets, batch.sample_weight, terms, temperature, reduce)
+        ignored = _NOTHING_IGNORED if terms.ignore_index is None else terms.ignore_index
+        self.problem = Problem(
+            way.kind,
+            terms.thresholds or (0.5,),
+            temperature,
+            terms.detach_threshold,
+            terms.metric.needs_matrix and way.kind != "labels",
+            ignored,
+            check is not None,
+        )
+        batch = _one_group(batch) if self.single else batch
+        labels = _labels(batch.targets, ignored)
+        weights, self.unit = _weights(batch, labels, terms, reduce)
+        self.samples: Samples | None = Samples(_as_float32(batch.logits), labels, weights)
+
+    def tables(self) -> Tensor:
+        """Step one."""
+        tables, wrong = self.kernel.tables(self.problem, self.samples)
+        if wrong != FINE:
+            self._complain(wrong)
+        if self.unit is not None:
+            tables = tables * self.unit
+        found: Tensor = tables[0] if self.single else tables
+        return found
+
+    def _complain(self, wrong: int) -> None:
+        if self.check is not None:
+            self.check()
+        if wrong == BAD_LABEL and self.samples is not None:
+            low, high = self.samples.labels.aminmax()
+            raise IndexError(f"labels lie in [{int(low)}, {int(high)}], outside the classes")
+
+    def kept(self) -> tuple[Tensor | None, ...]:
+        """What to keep for the way back besides the logits; saved by autograd, a change in place is noticed."""
+        samples, self.samples = self.samples, None
+        return () if samples is None else (samples.labels, samples.weights)
+
+    def pullback(self, logits: Tensor, kept: tuple[Any, ...], slopes: Tensor) -> Tensor:
+        """Step three: the gradient at the logits, given that at the tables."""
+        if self.single:
+            logits, slopes = logits.detach().unsqueeze(0), slopes.unsqueeze(0)
+        if self.unit is not None:
+            slopes = slopes * self.unit
+        samples = Samples(_as_float32(logits), *kept)
+        found: Tensor = self.kernel.pullback(self.problem, samples, slopes.contiguous())
+        found = found[0] if self.single else found
+        return found if found.dtype == self.dtype else found.to(self.dtype)
+
+    def again(self, logits: Tensor) -> Tensor:
+        """Step one by definition, which can be differentiated any number of times."""
+        targets, weights, terms, temperature, reduce = self._batch
+        return _defined(Batch(logits, targets, weights), terms, temperature, reduce)
+
+
+def _as_float32(logits: Tensor) -> Tensor:
+    return logits.detach().float().resolve_neg().contiguous()
+
+
+def _one_group(batch: Batch) -> Batch:
+    logits, targets, weights = batch
+    weights = None if weights is None else weights.detach().unsqueeze(0)
+    return Batch(logits.detach().unsqueeze(0), targets.unsqueeze(0), weights)
+
+
+class _Tables(torch.autograd.Function):
+    """Steps one and three as one node of the graph."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, passes: Passes) -> Tensor:
+        tables = passes.tables()
+        ctx.passes = passes
+        ctx.save_for_backward(logits, *passes.kept())
+        return tables
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
+        logits, *kept = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Someone wants to differentiate once more: the definition knows how.
+            tables = ctx.passes.again(logits)
+            (found,) = torch.autograd.grad(tables, logits, slopes, create_graph=True)
+            return found, None
+        return ctx.passes.pullback(logits, kept, slopes), None
+
+
+def _labels(targets: Tensor, ignored: int) -> Tensor:
+    """Targets as int64; indicators may be given as other numbers."""
+    if targets.is_floating_point():
+        targets = targets.detach().resolve_neg()
+        return torch.where(targets == ignored, ignored, (targets == 1).long())
+    return targets.long().contiguous()
+
+
+def _weights(
+    batch: Batch, labels: Tensor, terms: Terms, reduce: Reduce | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Weights in float32 in which the prior is folded, and the unit ``(K, 1, 1, 1)`` in which they are measured."""
+    weights, unit = batch.sample_weight, None
+    if weights is not None:
+        weights = at_least_float32(weights.detach().resolve_neg())
+        unit = unit_of(weights, tuple(range(1, weights.dim())))
+        unit = unit.reshape(-1, *[1] * (weights.dim() - 1))
+        weights = (weights / unit).float()
+    if terms.prior is None:
+        if weights is None or unit is None:
+            return None, None
+        return weights.contiguous(), wide_table(unit).reshape(-1, 1, 1, 1)
+    if weights is None:
+        weights = torch.ones_like(labels, dtype=torch.float32)
+    labels, weights = masked_labels(labels, weights, terms.ignore_index)
+    if terms.multilabel:
+        sums = in_units(reduce, None if unit is None else unit.unsqueeze(-1))
+        return weights_of_rates(labels.to(weights.dtype), weights, terms.prior, sums), None
+    sums = in_units(reduce, unit)
+    size = max(batch.logits.shape[-1], 2)
+    # A tensor is the prior of a loss object, which looked at it; other things come from a function's caller.
+    look = not isinstance(terms.prior, Tensor)
+    return weights_of_prior(labels, weights, terms.prior, size, sums, look=look), None

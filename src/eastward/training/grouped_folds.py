@@ -1,0 +1,78 @@
+"""Folds that keep groups together: the rows of one patient, or of one week."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward import _checks
+
+__all__ = ["grouped_folds", "periods"]
+
+PERIODS = 20
+
+
+def grouped_folds(
+    codes: NDArray[Any], groups: Any, num_folds: int, seed: int, *, caller: str = "fit"
+) -> NDArray[np.int64]:
+    """A fold for each row, such that the rows of a group share one and classes are spread as evenly as that allows.
+
+    scikit-learn's ``StratifiedGroupKFold``, with as many folds as there are groups at most.
+
+    Parameters
+    ----------
+    codes : ndarray
+        ``(N,)`` class indices.
+    groups : array-like
+        ``(N,)``: equal values stay together.
+    num_folds : int
+        How many folds are wanted.
+    seed : int
+        Same seed, same folds.
+    caller : str
+        For messages.
+
+    Returns
+    -------
+    ndarray
+        ``(N,)``, from 0.
+
+    Examples
+    --------
+    >>> folds = grouped_folds(np.array([0, 1, 0, 1]), ["Ann", "Ann", "Bob", "Bob"], 5, seed=0)
+    >>> bool(folds[0] == folds[1] != folds[2] == folds[3])
+    True
+    """
+    from sklearn.model_selection import StratifiedGroupKFold  # noqa: PLC0415  # only groups need it
+
+    names = np.asarray(groups)
+    if names.shape != codes.shape:
+        _checks.fail(caller, "groups", f"of shape {codes.shape}", f"shape {names.shape}")
+    count = min(num_folds, len(np.unique(names)))
+    if count < 2:
+        advice = "Rows of one group are never split, so that nothing can be held out."
+        _checks.fail(caller, "groups", "two groups at least", f"{len(np.unique(names))}", advice)
+    most = int(np.bincount(codes).max())
+    splitter = StratifiedGroupKFold(min(count, most), shuffle=True, random_state=seed)
+    folds = np.zeros(len(codes), dtype=np.int64)
+    with warnings.catch_warnings():
+        # A class of fewer rows than folds is in some folds only, which groups make usual.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        for fold, (_, held) in enumerate(splitter.split(np.zeros(len(codes)), codes, names)):
+            folds[held] = fold
+    return np.unique(folds, return_inverse=True)[1].astype(np.int64)
+
+
+def periods(times: NDArray[Any], count: int = PERIODS) -> NDArray[np.int64]:
+    """Consecutive periods of about equally many rows; equal times share one.
+
+    Examples
+    --------
+    >>> periods(np.array([5, 1, 2, 2, 9, 7]), count=3).tolist()
+    [1, 0, 0, 0, 2, 2]
+    """
+    ranks = np.searchsorted(np.sort(times), times)
+    return np.asarray(ranks * count // len(times), dtype=np.int64)

@@ -1,0 +1,71 @@
+"""Metrics under other spellings, and scikit-learn's scorers and functions, in every estimator."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import (
+    accuracy_score,
+    cohen_kappa_score,
+    f1_score,
+    get_scorer,
+    get_scorer_names,
+    make_scorer,
+    roc_auc_score,
+)
+
+import eastward as ew
+from eastward.metrics.registry import as_metric
+
+ESTIMATORS = {
+    "network": ew.EASTClassifier,
+    "ensemble": ew.EASTEnsembleClassifier,
+    "tuned": partial(ew.TunedDecisionClassifierCV, LogisticRegression()),
+    "boosting": ew.EASTBoostingClassifier,
+}
+FOREIGN = {
+    "function": (f1_score, "got scikit-learn's f1_score. Use metric='f1_macro'."),
+    "scorer": (make_scorer(f1_score, average="micro"), "Use metric='f1_micro'."),
+    "named scorer": (get_scorer("balanced_accuracy"), "Use metric='balanced_accuracy'."),
+    "partial": (partial(f1_score, average="weighted"), "Use metric='f1_weighted'."),
+    "kappa": (cohen_kappa_score, "Use metric='cohen_kappa'."),
+    "accuracy": (accuracy_score, "Use metric='accuracy'."),
+    "ranking": (roc_auc_score, "got scikit-learn's roc_auc_score. It judges an order of rows"),
+    "probabilities": (get_scorer("neg_log_loss"), "got scikit-learn's log_loss. It judges prob"),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_scikit_learns_metrics_get_one_sentence_in_every_estimator(estimator, foreign):
+    metric, sentence = FOREIGN[foreign]
+    features, labels = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(TypeError, match="takes a confusion matrix") as caught:
+        ESTIMATORS[estimator](metric=metric).fit(features, labels)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("F1", "f1"),
+        ("F1_Macro", "f1_macro"),
+        ("f1-macro", "f1_macro"),
+        (" Accuracy ", "accuracy"),
+        ("F2", "f2"),
+    ],
+)
+def test_names_forgive_case_and_hyphens(spelling, name):
+    assert ew.metrics.get(spelling).name == name
+
+
+@pytest.mark.parametrize("name", get_scorer_names())
+def test_every_scorer_name_is_known_or_refused_in_one_sentence(name):
+    if name in ew.metrics.names():
+        assert as_metric(name).name == name
+        return
+    with pytest.raises(ValueError, match="must be a known name"):
+        as_metric(name)
