@@ -16,7 +16,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     StratifiedKFold,
@@ -116,23 +116,90 @@ def test_score_is_the_metric_and_costs_are_negated(imbalanced):
     assert priced.gain_ == pytest.approx(priced.baseline_score_ - priced.tuned_score_)
 
 
-def test_probabilities_are_the_shifted_ones_and_raw_ones_stay(four_classes):
+def test_probabilities_are_calibrated_and_the_decision_is_applied_to_them(four_classes):
     X, X_test, y, _ = four_classes
     model = quick(RandomForestClassifier(50, random_state=0)).fit(X, y)
     raw = model.raw_predict_proba(X_test)
     np.testing.assert_array_equal(raw, model.estimator_.predict_proba(X_test))
-    shifted = np.maximum(raw, 1e-12) * np.exp(model.offsets_)
-    shifted /= shifted.sum(1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(X_test), shifted)
+    probabilities = model.predict_proba(X_test)
+    np.testing.assert_allclose(probabilities, model.calibration_.apply(np.maximum(raw, 1e-12)))
+    shifted = probabilities * np.exp(model.offsets_)
     np.testing.assert_array_equal(model.predict(X_test), model.classes_[shifted.argmax(1)])
-    decision = model.decision_function(X_test)
-    np.testing.assert_array_equal(decision.argmax(1), shifted.argmax(1))
-    assert not np.array_equal(raw.argmax(1), shifted.argmax(1))
+    np.testing.assert_array_equal(model.decision_.decide(probabilities), shifted.argmax(1))
+    np.testing.assert_array_equal(model.decision_function(X_test).argmax(1), shifted.argmax(1))
+    assert not np.array_equal(probabilities.argmax(1), shifted.argmax(1))
+
+
+def test_calibration_lowers_the_loss_of_a_model_that_exaggerates(imbalanced):
+    X, X_test, y, y_test = imbalanced
+    tree = DecisionTreeClassifier(max_depth=8, random_state=0)
+    assert quick(tree, "f1").fit(X, y).calibration_.kind == "none"
+    model = quick(tree, "f1", calibrate="auto").fit(X, y)
+    assert model.calibration_.kind != "none"
+    before, after = (
+        log_loss(y_test, predict(X_test))
+        for predict in (model.raw_predict_proba, model.predict_proba)
+    )
+    assert after < before - 0.1
+
+
+@pytest.mark.parametrize("metric", ["f1", "accuracy"])
+def test_constraints_are_kept_and_said(imbalanced, metric):
+    X, X_test, y, _ = imbalanced
+    names = np.array(["legal", "fraud"])
+    y = names[y]
+    wish = {"subject_to": "recall[fraud] >= 0.5", "confidence": 0.9}
+    model = quick(GaussianNB(), metric, **wish).fit(X, y)
+    assert model.decision_.constraints[0].proven >= 0.5
+    assert "recall[fraud] ≥ 0.50 with 90 % confidence" in model.summary()
+    assert set(model.predict(X_test)) <= set(names)
+    assert json.loads(json.dumps(model.report_))["constraints"]
+    # classes_ are sorted, so fraud comes first
+    assert model.classes_[0] == "fraud"
+
+
+def test_rows_are_left_undecided_by_cost_or_coverage(four_classes):
+    X, X_test, y, y_test = four_classes
+    by_cost = quick(GaussianNB(), "accuracy", abstain_cost=0.4).fit(X, y)
+    unclear = by_cost.predict_proba(X_test).max(1) < 0.6
+    decided = by_cost.predict(X_test)
+    np.testing.assert_array_equal(decided == -1, unclear)
+    right = np.where(unclear, 0.6, decided == y_test).mean()
+    assert by_cost.score(X_test, y_test) == pytest.approx(right)
+    by_share = quick(GaussianNB(), "accuracy", subject_to="coverage >= 0.7").fit(X, y)
+    assert 0 < (by_share.predict(X_test) == -1).mean() < 0.4
+
+
+def test_other_frequencies_move_the_decisions(four_classes):
+    X, X_test, y, _ = four_classes
+    model = quick(GaussianNB()).fit(X, y)
+    plain = (model.predict(X_test) == 3).sum()
+    prior = [0.1, 0.1, 0.1, 0.7]
+    np.testing.assert_array_equal(
+        model.predict(X_test, prior=prior),
+        model.predict(X_test, prior=dict(enumerate(prior))),
+    )
+    assert (model.predict(X_test, prior=prior) == 3).sum() > plain
+    with pytest.warns(UserWarning, match="cannot tell"):
+        model.predict(X_test[:10], prior="auto")
+    with pytest.raises(ValueError, match="prior of predict must be given for the classes"):
+        model.predict(X_test, prior={0: 1.0})
+    with pytest.raises(ValueError, match="prior of predict must be one of 'auto'"):
+        model.predict(X_test, prior="new")
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_sets_hold_the_true_class_as_often_as_asked_for(four_classes, by_class):
+    X, X_test, y, y_test = four_classes
+    sets = quick(GaussianNB()).fit(X, y).predict_set(X_test, coverage=0.8, by_class=by_class)
+    assert sets.shape == (len(X_test), 4)
+    # 150 test rows: two standard errors are 0.065.
+    assert sets[np.arange(len(y_test)), y_test].mean() >= 0.8 - 0.065
 
 
 def test_baseline_is_the_score_of_cross_fitted_predictions(four_classes):
     X, _, y, _ = four_classes
-    model = quick(GaussianNB(), cv=4).fit(X, y)
+    model = quick(GaussianNB(), cv=4, calibrate="none").fit(X, y)
     decided = cross_val_predict(GaussianNB(), X, y, cv=4)
     assert model.baseline_score_ == pytest.approx(f1_score(y, decided, average="macro"))
 
@@ -196,7 +263,8 @@ def test_prefit_models_are_not_fitted_again(four_classes):
     assert by_name.estimator_ is fitted
     assert fitted.estimators_ is before
     np.testing.assert_array_equal(by_name.offsets_, frozen.offsets_)
-    plain = f1_score(y_held, fitted.predict(X_held), average="macro")
+    most_probable = by_name.predict_proba(X_held).argmax(1)
+    plain = f1_score(y_held, most_probable, average="macro")
     assert by_name.baseline_score_ == pytest.approx(plain)
 
 
@@ -290,7 +358,8 @@ def test_a_high_guard_keeps_the_argmax(four_classes):
     X, X_test, y, _ = four_classes
     guarded = quick(RandomForestClassifier(30, random_state=0), guard=1e9).fit(X, y)
     np.testing.assert_array_equal(guarded.offsets_, 0)
-    np.testing.assert_array_equal(guarded.predict(X_test), guarded.estimator_.predict(X_test))
+    most_probable = guarded.classes_[guarded.predict_proba(X_test).argmax(1)]
+    np.testing.assert_array_equal(guarded.predict(X_test), most_probable)
     assert (guarded.gain_, guarded.gain_interval_) == (0, (0, 0))
 
 
@@ -313,7 +382,7 @@ COST = [[0.0, 1.0], [6.0, 0.0]]
 
 def test_costs_give_the_cheapest_decision(imbalanced):
     X, X_test, y, y_test = imbalanced
-    model = quick(LogisticRegression(), cost=COST).fit(X, y)
+    model = quick(LogisticRegression(), cost=COST, calibrate="none").fit(X, y)
     probabilities = model.estimator_.predict_proba(X_test)
     np.testing.assert_array_equal(model.predict(X_test), (probabilities @ np.array(COST)).argmin(1))
     np.testing.assert_allclose(model.predict_proba(X_test), probabilities)
@@ -327,7 +396,7 @@ def test_costs_give_the_cheapest_decision(imbalanced):
 def test_abstention_is_taken_where_it_is_cheapest(imbalanced):
     X, X_test, y, y_test = imbalanced
     model = quick(LogisticRegression(), cost=COST, abstain_cost=0.4).fit(X, y)
-    lowest = (model.raw_predict_proba(X_test) @ np.array(COST)).min(1)
+    lowest = (model.predict_proba(X_test) @ np.array(COST)).min(1)
     decided = model.predict(X_test)
     np.testing.assert_array_equal(decided == -1, lowest > 0.4)
     costs = np.where(decided == -1, 0.4, np.array(COST)[y_test, decided])
@@ -401,7 +470,15 @@ def bad(model, message, error=ValueError):
         bad(quick(GaussianNB(), n_bags=0), "n_bags .* must be >= 1"),
         bad(quick(GaussianNB(), method="grid"), "method .* must be one of"),
         bad(quick(GaussianNB(), cost=[[0, 1], [1, 0]]), r"cost .* of shape \(4, 4\)"),
-        bad(quick(GaussianNB(), abstain_cost=1.0), "abstain_cost .* must be None without cost"),
+        bad(quick(GaussianNB(), abstain_cost=-1.0), "abstain_cost .* must be >= 0"),
+        bad(quick(GaussianNB(), calibrate="platt"), "calibrate .* must be one of 'auto'"),
+        bad(
+            quick(GaussianNB(), subject_to="recall[9] >= 0.1"), "subject_to .* about known classes"
+        ),
+        bad(
+            quick(GaussianNB(), cost=np.ones((4, 4)), subject_to="recall[1] >= 0.1"),
+            "subject_to .* must be None with cost",
+        ),
         bad(
             quick(GaussianNB(), cost=np.ones((4, 4)), abstain_cost=1.0, abstain_label=2),
             "abstain_label .* must be other than every class",

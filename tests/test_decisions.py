@@ -17,7 +17,7 @@ from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
 from eastward.decisions._inputs import class_sample
 from eastward.decisions._merit import Merit
-from eastward.decisions.bagging import _bootstrap, bagged
+from eastward.decisions.bagging import bagged, bootstrap
 from eastward.decisions.offsets import tuned
 from eastward.decisions.smoothing import smoothed_rows
 
@@ -399,7 +399,7 @@ def test_disagreement_is_variance_over_squared_mean():
     sample = class_sample("test", log_probabilities, targets, None)
     merit = Merit("f1_macro", 3)
     generator = torch.Generator().manual_seed(4)
-    single = [tuned(_bootstrap(sample, generator), merit, 6.0, 3, "scan").numpy() for _ in range(6)]
+    single = [tuned(bootstrap(sample, generator), merit, 6.0, 3, "scan").numpy() for _ in range(6)]
     found = bagged(sample, merit, 6, 4, 6.0, 3, "scan")
     np.testing.assert_allclose(found.mean, np.mean(single, axis=0))
     ratio = np.var(single, axis=0, ddof=1).sum() / np.square(np.mean(single, axis=0)).sum()

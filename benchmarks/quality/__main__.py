@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from benchmarks.quality import data, report
 from benchmarks.quality.components import fitted
 from benchmarks.quality.methods import LEVELS, Method, Problem, metric_named

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import wilcoxon
+
 from benchmarks.quality import data
 from benchmarks.quality.components import Component
 from benchmarks.quality.methods import Problem, metric_named
 from benchmarks.quality.offsets import bagged
-from numpy.typing import NDArray
-from scipy.stats import wilcoxon
-
 from eastward.comparison.splits import stratified_split
 
 ROOT = Path(__file__).parents[2]

@@ -21,11 +21,11 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from scipy.stats import wilcoxon
+
 from benchmarks.quality import data
 from benchmarks.quality.components import HIDDEN, TRAINING
 from benchmarks.quality.methods import Problem, metric_named
-from scipy.stats import wilcoxon
-
 from eastward import EASTClassifier
 from eastward.training import Stage, recipe_stages
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.quality.data import Split
 from imblearn.ensemble import (
     BalancedBaggingClassifier,
     BalancedRandomForestClassifier,
@@ -31,6 +30,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from torch import Tensor
 from xgboost import XGBClassifier
 
+from benchmarks.quality.data import Split
 from eastward import baselines, metrics
 from eastward.ensemble_estimator import EASTEnsembleClassifier
 from eastward.ensemble_estimator.networks import Networks

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from benchmarks.quality import data
 from benchmarks.quality.components import HIDDEN, TRAINING
-
 from eastward import EASTClassifier, EASTEnsembleClassifier
 
 SETS = ("haberman", "pima", "yeast4", "glass")

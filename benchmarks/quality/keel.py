@@ -21,6 +21,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+
 from benchmarks.quality.data import FEWEST_ROWS
 from benchmarks.quality.report import NETWORKS, Cells, network_table, target_table
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from scipy.stats import wilcoxon
+
 from benchmarks.quality import data
 from benchmarks.quality.components import Component
 from benchmarks.quality.methods import ALL_PARTS, DEFAULT, Array, Problem, blend_of, metric_named
-from scipy.stats import wilcoxon
-
 from eastward.decisions import keeping
 
 ROOT = Path(__file__).parents[2]

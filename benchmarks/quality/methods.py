@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 import torch
-from benchmarks.quality.components import PARTS, Array, Component
-from benchmarks.quality.data import Split
-from benchmarks.quality.offsets import bagged
 from lightgbm import LGBMClassifier
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
+from benchmarks.quality.components import PARTS, Array, Component
+from benchmarks.quality.data import Split
+from benchmarks.quality.offsets import bagged
 from eastward import metrics
 from eastward.confusion import hard_confusion
 from eastward.decisions import keep_classes

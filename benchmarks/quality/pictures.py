@@ -12,8 +12,9 @@ mpl.use("svg")
 # Without a date and with fixed names the same cells give the same file.
 mpl.rcParams.update({"svg.hashsalt": "eastward", "svg.fonttype": "none", "font.size": 9})
 
-from benchmarks.quality import statistics  # noqa: E402
 from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
+
+from benchmarks.quality import statistics  # noqa: E402
 
 OURS = "EASTEnsembleClassifier"
 SHOWN = [

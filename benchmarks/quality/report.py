@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+
 from benchmarks.quality import pictures, statistics
 from benchmarks.quality.statistics import Versus
 

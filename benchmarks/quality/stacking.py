@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.quality import data
-from benchmarks.quality.components import Component
-from benchmarks.quality.methods import Problem, metric_named
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.stats import wilcoxon
 from torch import Tensor
 
 import eastward as ew
+from benchmarks.quality import data
+from benchmarks.quality.components import Component
+from benchmarks.quality.methods import Problem, metric_named
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "results" / "quality" / "stacking.md"

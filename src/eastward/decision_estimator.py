@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags, indexable
@@ -19,9 +18,10 @@ from sklearn.utils.validation import (
 )
 
 from eastward import _checks
-from eastward.decisions import cheapest
 from eastward.decisions._merit import Merit
-from eastward.decisions.costs import abstention_label, costs_of, labels_or_abstention
+from eastward.decisions.calibration import KINDS
+from eastward.decisions.constraints import parse_constraints
+from eastward.decisions.costs import abstention_label, costs_of
 from eastward.decisions.cross_fitting import (
     Array,
     check_two_classes,
@@ -34,9 +34,17 @@ from eastward.decisions.cross_fitting import (
     response_method,
 )
 from eastward.decisions.guard import checked_shrinkage
+from eastward.decisions.predicting import MatrixDecisionMixin
 from eastward.decisions.report import report_text
-from eastward.decisions.tuning import TunedDecision, cost_decision, offset_decision
-from eastward.metrics import Metric
+from eastward.decisions.solving import Objective
+from eastward.decisions.tuning import (
+    TunedDecision,
+    cost_decision,
+    decision_table,
+    matrix_decision,
+    offset_decision,
+)
+from eastward.metrics import Metric, as_metric
 
 __all__ = ["TunedDecisionClassifierCV"]
 
@@ -47,14 +55,21 @@ def _has_probabilities(model: Any) -> bool:
     return hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
 
 
-class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class TunedDecisionClassifierCV(
+    MatrixDecisionMixin,
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn is untyped
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     r"""Any classifier, deciding by the metric it is judged by.
 
-    .. math:: \hat y(x) = \arg\max_j \big(\log p_j(x) + b_j\big)
+    .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}
 
-    The offsets :math:`b` maximise the metric on cross-fitted predictions: each sample is predicted by a copy of the
-    classifier that was fitted without it. They are averaged over bootstraps, shrunk, and kept at zero where
-    cross-validation does not favour a change. The classifier itself is then fitted on all data.
+    The decision is tuned on cross-fitted predictions: each sample is predicted by a copy of the classifier that
+    was fitted without it; on request, these calibrate the probabilities first. By default the matrix :math:`G` is
+    a diagonal, offsets of log-probabilities that are averaged over bootstraps, shrunk, and kept at zero where
+    cross-validation does not favour a change. With constraints or rows left undecided it is that of
+    :func:`eastward.tune_decision`. The classifier itself is then fitted on all data.
 
     Parameters
     ----------
@@ -79,11 +94,18 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     cost : array-like of shape (n_classes, n_classes), optional
         Cost of deciding for the column when the row is true, in the order of ``classes_``. With it :meth:`predict`
         gives the cheapest decision under the estimator's probabilities, and ``metric`` is the expected cost.
+    subject_to : str or sequence of str, optional
+        Constraints such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+    confidence : float, default=0.95
+        Of the one-sided bounds by which constraints are kept.
     abstain_cost : float, optional
-        Cost of not deciding; needs ``cost``.
+        Cost of not deciding: in units of ``cost`` if that is given, else of the metric.
     abstain_label : object, optional
         What :meth:`predict` returns for "no decision". None means -1 for numbers, "abstain" for strings and None (in an
         object array) for booleans.
+    calibrate : {"none", "auto", "temperature", "vector", "isotonic"}, default="none"
+        How probabilities are calibrated. ``"auto"`` takes what held-out log-loss prefers, and wants a ``cv`` whose
+        folds are shuffled; see :func:`eastward.decisions.fit_calibration`.
     random_state : int, RandomState or None, default=None
         For the bootstraps.
     n_jobs : int, optional
@@ -95,14 +117,19 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        From the estimator's probabilities to those of :meth:`predict_proba`.
+    decision_ : Decision
+        From :meth:`predict_proba` to :meth:`predict`; ``print`` says in words what it does.
     offsets_ : ndarray of shape (n_classes,)
-        The offsets :math:`b`, with mean zero.
+        The decision as offsets of log-probabilities, with mean zero; None where it is more than that.
     offsets_by_fold_ : ndarray of shape (n_folds, n_classes)
         Offsets tuned and shrunk without each of the folds on which the gain is judged: their spread says how sure
-        ``offsets_`` are.
+        ``offsets_`` are. None with constraints.
     baseline_score_, tuned_score_ : float
-        The metric of plain and of tuned decisions on cross-fitted predictions. The tuned ones use the offsets that were
-        found without their fold, so the comparison is fair.
+        The metric of plain decisions (the most probable class after calibration) and of tuned ones on cross-fitted
+        predictions. The tuned ones use the offsets that were found without their fold, so the comparison is fair; with
+        constraints, they are those of the rows tuned on.
     gain_ : float
         From the first to the second; positive is better whichever direction the metric has.
     gain_interval_ : tuple of float
@@ -118,9 +145,10 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     Notes
     -----
-    ``predict_proba`` is ``softmax(log p + b)``, so that its argmax is ``predict``; it says how to decide, and the
-    estimator's own probabilities are in :meth:`raw_predict_proba`. With ``cost`` nothing is shifted: the probabilities
-    are the estimator's own and ``predict`` is the cheapest decision instead of their argmax.
+    :meth:`predict_proba` returns probabilities (calibrated, with ``calibrate``) and :meth:`predict` the decision,
+    so the two need not agree, as with scikit-learn's ``TunedThresholdClassifierCV``;
+    ``decision_.decide(predict_proba(X))`` is the decision. The estimator's own probabilities are in
+    :meth:`raw_predict_proba`.
 
     Examples
     --------
@@ -144,8 +172,11 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         guard: float | None = 0.5,
         max_offset: float = 6.0,
         cost: Any = None,
+        subject_to: Any = None,
+        confidence: float = 0.95,
         abstain_cost: float | None = None,
         abstain_label: Any = None,
+        calibrate: str = "none",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -158,8 +189,11 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.guard = guard
         self.max_offset = max_offset
         self.cost = cost
+        self.subject_to = subject_to
+        self.confidence = confidence
         self.abstain_cost = abstain_cost
         self.abstain_label = abstain_label
+        self.calibrate = calibrate
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -186,11 +220,13 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         y = class_labels(_FIT, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         check_two_classes(_FIT, y, weight)
-        self._check_options(self._num_classes(y))
+        self._check_options(self._known_classes(y))
         params = estimator_params(self, sample_weight, fit_params)
         scores = self._cross_fit(X, y, params)
-        decision = self._tuned_decision(scores, label_codes(_FIT, self.classes_, y), weight)
-        gain, self.report_ = decision.gain, decision.report
+        codes = label_codes(_FIT, self.classes_, y)
+        scores = self._calibrated(scores, codes, weight)
+        decision = self._tuned_decision(scores, codes, weight)
+        gain, self.report_, self.decision_ = decision.gain, decision.report, decision.decision
         self.offsets_, self.offsets_by_fold_ = decision.offsets, decision.by_fold
         self.baseline_score_, self.tuned_score_ = gain.before, gain.after
         self.gain_, self.gain_interval_ = gain.gain, (gain.low, gain.high)
@@ -199,27 +235,9 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 setattr(self, name, getattr(self.estimator_, name))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Decisions: the argmax of :meth:`predict_proba`, or the cheapest class if there are costs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, ...)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels; where abstaining is cheapest, the abstention label.
-        """
-        decisions = self._decisions(self._scores(X))
-        if self.abstain_cost is None:
-            return np.asarray(self.classes_[decisions])
-        return labels_or_abstention(_FIT, self.classes_, decisions, self.abstain_label)
-
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities with the offsets folded in, ``softmax(log p + b)``.
+        """Calibrated probabilities.
 
         Parameters
         ----------
@@ -229,9 +247,9 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Rows sum to one; their argmax is :meth:`predict` unless there are costs.
+            Rows sum to one.
         """
-        return self._shifted_probabilities(self._scores(X))
+        return self._probabilities(X)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def raw_predict_proba(self, X: Any) -> Array:
@@ -250,22 +268,6 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X))
 
-    def decision_function(self, X: Any) -> Array:
-        """Shifted scores, ``log p + b``; for two classes their difference, positive for ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, ...)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The larger, the rather.
-        """
-        shifted = self._scores(X) + self.offsets_
-        return np.asarray(shifted[:, 1] - shifted[:, 0] if len(self.classes_) == 2 else shifted)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The target metric of the decisions; negated if lower is better, so that more is always better.
 
@@ -281,18 +283,18 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         Returns
         -------
         float
-            With costs, minus the mean cost of the decisions, abstentions included.
+            With costs, minus the mean cost of the decisions, abstentions included. Without, samples left undecided
+            count as right, less ``abstain_cost`` times their share.
         """
-        decisions = self._decisions(self._scores(X))
+        decisions = self.decision_.decide(self._probabilities(X))
         check_consistent_length(decisions, y)
         codes = label_codes("TunedDecisionClassifierCV.score", self.classes_, y)
         weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         if self.cost is not None:
             costs = costs_of(codes, decisions, self.cost, self.abstain_cost)
             return -float(np.average(costs, weights=weight))
-        merit = Merit(self.metric, len(self.classes_))
-        pair = torch.from_numpy(codes), torch.from_numpy(decisions)
-        return float(merit(merit.tables(*pair, torch.as_tensor(weight).double().unsqueeze(1))))
+        table = decision_table(codes, decisions, weight, len(self.classes_))
+        return Objective(as_metric(self.metric), self.decision_.abstain_cost).value(table)
 
     def summary(self) -> str:
         """The report in words: what was changed, what it brings, and the offset of each class.
@@ -339,34 +341,44 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
         return prefit or isinstance(self.estimator, FrozenEstimator)
 
-    def _num_classes(self, y: Array) -> int:
+    def _known_classes(self, y: Array) -> list[Any]:
         if not self._is_fitted_already():
-            return len(np.unique(y))
+            return list(np.unique(y).tolist())
         check_is_fitted(self.estimator)
-        return len(self.estimator.classes_)
+        return list(self.estimator.classes_.tolist())
 
-    def _check_options(self, num_classes: int) -> None:
+    def _check_options(self, classes: list[Any]) -> None:
         """Find what is wrong with the parameters before anything expensive begins."""
         checked_shrinkage(_FIT, self.shrinkage)
-        if self.cost is not None:
-            _checks.cost(_FIT, self.cost, num_classes)
-        elif self.abstain_cost is None:
-            Merit(self.metric, num_classes)
-        else:
-            advice = "For example cost=1 - np.eye(n_classes)."
-            _checks.fail(_FIT, "abstain_cost", "None without cost", self.abstain_cost, advice)
+        _checks.one_of(_FIT, "calibrate", self.calibrate, ("auto", *KINDS))
+        parse_constraints(_FIT, self.subject_to, len(classes), classes)
+        if self.cost is None:
+            Merit(self.metric, len(classes))
+            return
+        _checks.cost(_FIT, self.cost, len(classes))
+        if self.subject_to is not None:
+            advice = "Use metric=eastward.metrics.get('expected_cost', cost=cost)."
+            _checks.fail(_FIT, "subject_to", "None with cost", repr(self.subject_to), advice)
 
     def _tuned_decision(self, scores: Array, codes: Array, weight: Array | None) -> TunedDecision:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.cost is not None:
             abstention_label(_FIT, self.classes_, self.abstain_label)
-            costs = self.cost, self.abstain_cost
+            costs = self.cost, self.abstain_cost, self.classes_.tolist()
             return cost_decision(scores, codes, *costs, sample_weight=weight, random_state=seed)
+        rows = scores, codes, self.metric, self.classes_.tolist()
+        if self.subject_to is not None or self.abstain_cost is not None:
+            abstention_label(_FIT, self.classes_, self.abstain_label)
+            return matrix_decision(
+                *rows,
+                subject_to=self.subject_to,
+                confidence=self.confidence,
+                abstain_cost=self.abstain_cost,
+                sample_weight=weight,
+                random_state=seed,
+            )
         return offset_decision(
-            scores,
-            codes,
-            self.metric,
-            self.classes_.tolist(),
+            *rows,
             guard=self.guard,
             shrinkage=self.shrinkage,
             sample_weight=weight,
@@ -380,13 +392,3 @@ class TunedDecisionClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         check_is_fitted(self)
         method = response_method(self.estimator_)
         return log_scores(getattr(self.estimator_, method)(X), method)
-
-    def _shifted_probabilities(self, scores: Array) -> Array:
-        return torch.from_numpy(scores + self.offsets_).softmax(1).numpy()
-
-    def _decisions(self, scores: Array) -> Array:
-        """Class codes, or -1 where nothing is decided."""
-        probabilities = self._shifted_probabilities(scores)
-        if self.cost is None:
-            return np.asarray(probabilities.argmax(1))
-        return np.asarray(cheapest(probabilities, self.cost, self.abstain_cost))

@@ -13,6 +13,9 @@ from eastward._numerics import at_least_float32
 # A probability of zero is a logarithm of minus infinity; this floor keeps it out of reach of every offset.
 LOWEST_SCORE = -100.0
 
+# Probabilities in float16 or rounded to three digits still count as such.
+SUMS_TO_ONE_WITHIN = 1e-2
+
 
 class Sample(NamedTuple):
     """Checked input: scores ``(N, C)`` and weights in float64, targets as int64.
@@ -44,13 +47,20 @@ class Sample(NamedTuple):
         return self.weight.new_zeros(self.num_classes).index_add(0, self.targets, self.weight)
 
 
-def class_sample(caller: str, log_probabilities: Any, targets: Any, sample_weight: Any) -> Sample:
+def class_sample(
+    caller: str,
+    scores: Any,
+    targets: Any,
+    sample_weight: Any,
+    *,
+    argument: str = "log_probabilities",
+) -> Sample:
     """Checked input of a tuner for classes that exclude each other."""
-    scores, dtype = score_table(caller, "log_probabilities", log_probabilities)
+    scores, dtype = score_table(caller, argument, scores)
     if scores.shape[1] < 2:
         advice = "Widen one positive-class log-odds column z to torch.stack([0 * z, z], 1)."
         expected = "of shape (N, C) with C >= 2"
-        _checks.fail(caller, "log_probabilities", expected, _checks.describe(scores), advice)
+        _checks.fail(caller, argument, expected, _checks.describe(scores), advice)
     labels = torch.as_tensor(targets, device=scores.device)
     if labels.shape != scores.shape[:1]:
         expected = f"of shape ({scores.shape[0]},), one class index per row"
@@ -92,3 +102,30 @@ def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
 def resolution_of(scores: Tensor, dtype: torch.dtype) -> float:
     """Scores closer than this are ties: their order would not survive one addition in ``dtype``."""
     return 2 * torch.finfo(dtype).eps * max(1.0, float(scores.abs().max()))
+
+
+def probability_sample(
+    caller: str, probabilities: Any, targets: Any, sample_weight: Any = None
+) -> Sample:
+    """Checked input whose scores are probabilities: in [0, 1], rows sum to one."""
+    table = probability_table(caller, probabilities)
+    return class_sample(caller, table, targets, sample_weight, argument="probabilities")
+
+
+def probability_table(caller: str, value: Any, num_classes: int | None = None) -> Tensor:
+    """``value`` as float64 probabilities ``(N, C)`` whose rows sum to one."""
+    given = torch.as_tensor(value)
+    _checks.floating(caller, "probabilities", given)
+    if given.dim() != 2 or (num_classes is not None and given.shape[1] != num_classes):
+        expected = f"of shape (N, {'C' if num_classes is None else num_classes})"
+        advice = "Two classes have two columns: np.stack([1 - p, p], axis=1)."
+        _checks.fail(caller, "probabilities", expected, _checks.describe(given), advice)
+    table = given.detach().double()
+    _checks.probabilities(caller, table)
+    sums = table.sum(1)
+    wrong = (sums - 1).abs() > SUMS_TO_ONE_WITHIN
+    if bool(wrong.any()):
+        got = f"{int(wrong.sum())} rows with other sums, for example {float(sums[wrong][0]):g}"
+        advice = "Divide each row by its sum, or apply a softmax to logits."
+        _checks.fail(caller, "probabilities", "rows that sum to one", got, advice)
+    return table / sums.unsqueeze(1)

@@ -11,9 +11,9 @@ from torch import Tensor
 from eastward.confusion import Counts
 from eastward.decisions._inputs import Sample
 from eastward.decisions._moves import count_tables
-from eastward.kernels.rules import Rule, rule_of
-from eastward.kernels.slopes import loss_and_slope
 from eastward.metrics import Metric, as_metric
+from eastward.metrics.closed_forms import closed_form_of
+from eastward.metrics.quotients import ClosedForm
 
 # Entries of a stack of tables that are held at one time (32 MB in float64).
 CELLS_AT_ONCE = 4_000_000
@@ -44,8 +44,8 @@ class Merit:
         self.num_classes = num_classes
         self.exclusive = exclusive
         self.needs_matrix = self.metric.needs_matrix and exclusive
-        self.rule = self._closed_form()
-        self.vectorised = self.rule is not None or self._can_be_vectorised()
+        self.form = self._closed_form()
+        self.vectorised = self.form is not None or self._can_be_vectorised()
 
     @property
     def max_candidates(self) -> int | None:
@@ -70,25 +70,14 @@ class Merit:
         tp, predicted, true = (blank.index_add(0, labels, mass).T for labels, mass in rows)
         return count_tables(tp, predicted, true, weights.sum(0).unsqueeze(1))
 
-    def _closed_form(self) -> Rule | None:
+    def _closed_form(self) -> ClosedForm | None:
         if self.needs_matrix:
             return None
-        return rule_of(self.metric, self.num_classes, exclusive=self.exclusive, virtual=False)
-
-    def _few_values(self, tables: Tensor, rule: Rule) -> Tensor | None:
-        """Values in closed form; None where a table is empty, of which metrics say each its own."""
-        if len(tables) > FEW_TABLES or tables.device.type != "cpu":
-            return None
-        arrays = tables.double().numpy()
-        if not arrays.sum(axis=(1, 2)).all():
-            return None
-        losses = torch.from_numpy(loss_and_slope(arrays, rule)[0])
-        return 1 - losses if rule.higher_is_better else losses
+        return closed_form_of(self.metric, self.num_classes, exclusive=self.exclusive)
 
     def _values(self, tables: Tensor, *, vectorised: bool) -> Tensor:
-        few = None if self.rule is None else self._few_values(tables, self.rule)
-        if few is not None:
-            return few
+        if self.form is not None and len(tables) <= FEW_TABLES and tables.device.type == "cpu":
+            return torch.from_numpy(self.form(tables.double().numpy())[0])
         if vectorised:
             return torch.func.vmap(self._value)(tables)
         values = [torch.as_tensor(self._value(table)).double() for table in tables.unbind(0)]

@@ -103,7 +103,7 @@ def bagged(
 ) -> Bags:
     """:func:`bagged_offsets` of checked input."""
     generator = torch.Generator().manual_seed(seed)
-    samples = (_bootstrap(sample, generator) for _ in range(n_bags))
+    samples = (bootstrap(sample, generator) for _ in range(n_bags))
     search = (reach, max_sweeps, method, CANDIDATES_PER_SCAN)
     offsets = torch.stack([tuned(bag, merit, *search) for bag in samples])
     mean = offsets.mean(0)
@@ -112,7 +112,7 @@ def bagged(
     return Bags(mean, float(safe_divide(offsets.var(0).sum(), mean.square().sum())))
 
 
-def _bootstrap(sample: Sample, generator: torch.Generator) -> Sample:
+def bootstrap(sample: Sample, generator: torch.Generator) -> Sample:
     """As many rows of each class as there are, drawn with replacement.
 
     A row drawn twice is a row of twice the weight, so a bag has only some 63 % of the rows to sort.

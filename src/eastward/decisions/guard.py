@@ -245,7 +245,7 @@ def _gain(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> tuple
     plain = _fold_tables(sample, merit, folds, torch.zeros_like(by_fold))
     shifted = _fold_tables(sample, merit, folds, by_fold)
     left_out = _pooled_gain(merit, _all_but_one(shifted), _all_but_one(plain))
-    return float(_pooled_gain(merit, shifted[None], plain[None])), _jackknife_error(left_out)
+    return float(_pooled_gain(merit, shifted[None], plain[None])), jackknife_error(left_out)
 
 
 def _fold_tables(sample: Sample, merit: Merit, folds: Tensor, by_fold: Tensor) -> Tensor:
@@ -264,7 +264,8 @@ def _all_but_one(tables: Tensor) -> Tensor:
     return torch.stack([tables[row] for row in keep])
 
 
-def _jackknife_error(values: Tensor) -> float:
+def jackknife_error(values: Tensor) -> float:
+    """Standard error of a number, from its values without each fold."""
     size = len(values)
     return float(((size - 1) / size * (values - values.mean()).square().sum()).sqrt())
 

@@ -25,7 +25,7 @@ from eastward.decisions._scan import FARTHEST_INTO_PLATEAU
 from eastward.decisions.offsets import SCAN_BUDGET
 from eastward.metrics import Metric
 
-__all__ = ["keep_classes"]
+__all__ = ["keep_classes", "notices_class"]
 
 FEWEST_ROWS, SHARE_OF_ROWS = 3, 0.5
 SWEEPS = 3
@@ -87,14 +87,15 @@ def keep_classes(
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     if len(sample.scores) * sample.num_classes**2 > SCAN_BUDGET:
         return start.to(sample.dtype)
-    return _kept(sample, Merit(metric, sample.num_classes), start, reach).to(sample.dtype)
+    return kept_classes(sample, Merit(metric, sample.num_classes), start, reach).to(sample.dtype)
 
 
-def _kept(sample: Sample, merit: Merit, start: Tensor, reach: float) -> Tensor:
+def kept_classes(sample: Sample, merit: Merit, start: Tensor, reach: float) -> Tensor:
+    """:func:`keep_classes` of checked input, for scores of any kind."""
     offsets = start - start.mean()
     known = torch.bincount(sample.targets, minlength=sample.num_classes)
     for label in torch.nonzero((known == 0) & (offsets < 0)).flatten().tolist():
-        if _counts(merit, label):
+        if _notices(merit, label):
             offsets[label] = 0.0
     wanted = _wanted(known, sample.class_mass())
     for _ in range(SWEEPS):
@@ -103,7 +104,7 @@ def _kept(sample: Sample, merit: Merit, start: Tensor, reach: float) -> Tensor:
         short = [c for c in known.argsort(stable=True).tolist() if given[c] < wanted[c]]
         before = offsets.clone()
         for label in short:
-            if _counts(merit, label):
+            if _notices(merit, label):
                 offsets[label] = _raised(sample, offsets, label, float(wanted[label]), reach)
         if torch.equal(before, offsets):
             break
@@ -133,8 +134,19 @@ def _raised(sample: Sample, offsets: Tensor, label: int, wanted: float, reach: f
     return max(current, min((low + high) / 2, low + FARTHEST_INTO_PLATEAU, reach))
 
 
-def _counts(merit: Merit, label: int) -> bool:
-    """Whether the metric notices that half of the rows of a class are missed, however rare the class is."""
+def notices_class(metric: Metric, num_classes: int, label: int, *, exclusive: bool = True) -> bool:
+    """Whether the metric notices that half of the rows of a class are missed, however rare the class is.
+
+    Examples
+    --------
+    >>> from eastward.metrics import get
+    >>> [notices_class(get(name), 3, 2) for name in ("f1_macro", "accuracy")]
+    [True, False]
+    """
+    return _notices(Merit(metric, num_classes, exclusive=exclusive), label)
+
+
+def _notices(merit: Merit, label: int) -> bool:
     size = merit.num_classes
     targets = torch.cat([torch.arange(size), torch.tensor([label])])
     missed = targets.clone()

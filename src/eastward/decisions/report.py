@@ -46,7 +46,7 @@ def complete_report(report: dict[str, Any], gain: DecisionGain, metric: Metric) 
 
 def report_text(report: dict[str, Any]) -> str:
     """The report in words, with a table of the classes."""
-    if report["decision"] == "cost":
+    if report["decision"] != "offsets":
         return str(report["words"])
     width = max(len("class"), *(len(str(row["label"])) for row in report["classes"]))
     head = f"{'class':<{width}}  {'samples':>7}  {'offset':>7}  {'± folds':>7}"

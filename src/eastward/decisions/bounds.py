@@ -1,0 +1,114 @@
+r"""One-sided confidence bounds for rates: what held-out rows prove, not what they show.
+
+A recall of 0.93 on 30 rows proves less than on 3000. The bound of Clopper and Pearson is exact for a share of
+independent rows; other metrics are bounded by the bootstrap of their table.
+"""
+
+from __future__ import annotations
+
+import math
+
+from eastward import _checks
+
+__all__ = ["rate_bound"]
+
+# Halvings of [0, 1]: 2^-50 is below every rounding that is shown.
+HALVINGS = 50
+
+# Modified Lentz: the continued fraction converges in about sqrt(max(a, b)) terms.
+MAX_TERMS, TINY, CONVERGED = 20_000, 1e-300, 1e-14
+
+
+def rate_bound(
+    successes: float, rows: float, *, confidence: float = 0.95, upper: bool = False
+) -> float:
+    r"""One-sided Clopper–Pearson bound for a share of rows.
+
+    .. math:: L = \inf\{p : P(X \ge k \mid n, p) > 1 - \text{confidence}\}, \quad X \sim \mathrm{Bin}(n, p)
+
+    Parameters
+    ----------
+    successes : float
+        ``k``: how many of the rows. Need not be whole: weighted rows have an effective number.
+    rows : float
+        ``n``: of how many.
+    confidence : float, default=0.95
+        How often, at least, the bound is on the right side of the true share.
+    upper : bool, default=False
+        Bound the share from above instead of from below.
+
+    Returns
+    -------
+    float
+        In [0, 1]. Without rows nothing is known: 0 as a lower bound and 1 as an upper one.
+
+    References
+    ----------
+    Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the binomial";
+    Korn and Graubard (1998) for effective numbers of rows.
+
+    Examples
+    --------
+    >>> round(rate_bound(198, 212), 3)
+    0.899
+    >>> round(rate_bound(0, 59, upper=True), 4)
+    0.0495
+    """
+    level = _checks.in_unit_interval("rate_bound", "confidence", confidence)
+    if upper:
+        return 1 - rate_bound(rows - successes, rows, confidence=level)
+    if successes <= 0 or rows <= 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if proves_rate(successes, rows, middle, confidence=level):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def proves_rate(successes: float, rows: float, bound: float, *, confidence: float) -> bool:
+    """Whether the lower bound is at least ``bound``, without computing it.
+
+    Examples
+    --------
+    >>> proves_rate(59, 59, 0.95, confidence=0.95), proves_rate(58, 58, 0.95, confidence=0.95)
+    (True, False)
+    """
+    if bound <= 0:
+        return True
+    if successes <= 0 or rows <= 0:
+        return False
+    tail = _incomplete_beta(successes, max(rows - successes, 0.0) + 1, bound)
+    return tail <= 1 - confidence
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function: for whole a, P(X >= a) of Bin(a + b - 1, x)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    log_front += a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log_front) * _continued_fraction(a, b, x) / a
+
+
+def _continued_fraction(a: float, b: float, x: float) -> float:
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d, c = 1 / _not_zero(1 + term * d), _not_zero(1 + term / c)
+            value *= d * c
+        if abs(d * c - 1) < CONVERGED:
+            break
+    return value
+
+
+def _not_zero(number: float) -> float:
+    return number if abs(number) > TINY else TINY

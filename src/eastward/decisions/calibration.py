@@ -1,0 +1,277 @@
+r"""Calibration: probabilities that are probabilities.
+
+Held-out predictions tell how far a model exaggerates. Three maps mend it: one temperature, a scale and a shift for each
+class (vector scaling), and for two classes any increasing curve (isotonic regression). Cross-validated log-loss
+chooses, and the simplest map wins that is as good as the best up to one standard error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks
+from eastward.decisions._inputs import Sample, probability_sample, probability_table
+from eastward.decisions.guard import stratified_folds
+
+__all__ = ["Calibration", "fit_calibration"]
+
+KINDS = ("none", "temperature", "vector", "isotonic")
+N_FOLDS = 5
+
+# An isotonic curve has as many parameters as it likes; fewer rows of the rarer class do not bear it.
+FEWEST_FOR_ISOTONIC = 300
+# Beyond this many numbers a sample of the rows calibrates as well.
+MAX_NUMBERS = 2_000_000
+# Predictions of zero and one are never that sure.
+SMALLEST = 1e-6
+# Steps of LBFGS; the problem is convex.
+STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    r"""A map from a model's probabilities to calibrated ones.
+
+    Attributes
+    ----------
+    kind : {"none", "temperature", "vector", "isotonic"}
+        Which map.
+    scales, shifts : ndarray
+        ``(C,)``: :math:`p'_j \propto \exp(a_j \log p_j + b_j)`; for an isotonic curve its abscissae and ordinates.
+    log_loss : float or None
+        Cross-validated log-loss after the map, if it was chosen by it.
+    log_loss_before : float or None
+        Log-loss of the probabilities as they were.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> soft = Calibration("temperature", np.full(2, 0.5), np.zeros(2))
+    >>> soft.apply(np.array([[0.9, 0.1]])).round(2)
+    array([[0.75, 0.25]])
+    """
+
+    kind: str
+    scales: NDArray[Any]
+    shifts: NDArray[Any]
+    log_loss: float | None = None
+    log_loss_before: float | None = None
+
+    def apply(self, probabilities: Any) -> Any:
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        probabilities : array or Tensor
+            ``(N, C)``, rows sum to one.
+
+        Returns
+        -------
+        ndarray or Tensor
+            ``(N, C)`` in float64, of the kind that came in; rows sum to one.
+        """
+        size = 2 if self.kind == "isotonic" else len(self.scales)
+        table = probability_table("Calibration.apply", probabilities, size)
+        result = self._mapped(table)
+        return result if isinstance(probabilities, Tensor) else result.numpy()
+
+    def _mapped(self, table: Tensor) -> Tensor:
+        if self.kind == "none":
+            return table
+        if self.kind == "isotonic":
+            curve = np.interp(table[:, 1].numpy(), self.scales, self.shifts)
+            positive = torch.from_numpy(curve)
+            return torch.stack([1 - positive, positive], 1)
+        scales, shifts = torch.tensor(self.scales), torch.tensor(self.shifts)
+        return (scales * _logs(table) + shifts).softmax(1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "kind": self.kind,
+            "scales": self.scales.tolist(),
+            "shifts": self.shifts.tolist(),
+            "log_loss": self.log_loss,
+            "log_loss_before": self.log_loss_before,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
+        """Read what :meth:`to_dict` wrote."""
+        _checks.one_of("Calibration.from_dict", "kind", data.get("kind"), KINDS)
+        arrays = np.array(data["scales"], dtype=float), np.array(data["shifts"], dtype=float)
+        return cls(data["kind"], *arrays, data["log_loss"], data["log_loss_before"])
+
+
+def fit_calibration(
+    probabilities: Any,
+    targets: Any,
+    kind: str = "auto",
+    *,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> Calibration:
+    r"""The map that calibrates held-out probabilities.
+
+    Parameters
+    ----------
+    probabilities : Tensor or array
+        ``(N, C)``, by a model that did not see the rows.
+    targets : Tensor or array
+        ``(N,)`` class indices.
+    kind : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
+        ``"temperature"``: :math:`p' \propto p^{1/T}`. ``"vector"``: a scale and a shift of log-probabilities for each
+        class. ``"isotonic"``: an increasing curve, for two classes; it needs scikit-learn. ``"auto"`` takes the
+        simplest whose cross-validated log-loss is within one standard error of the best; an isotonic curve only from
+        300 rows of either class on.
+    sample_weight : Tensor or array, optional
+        ``(N,)``, finite and not negative.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    Calibration
+        Call its ``apply``.
+
+    References
+    ----------
+    Guo et al. (2017), "On calibration of modern neural networks"; Zadrozny and Elkan (2002), "Transforming classifier
+    scores into accurate multiclass probability estimates".
+
+    Examples
+    --------
+    >>> import torch
+    >>> torch.manual_seed(0)
+    <torch._C.Generator object at ...>
+    >>> true = torch.rand(2000)
+    >>> y = (torch.rand(2000) < true).long()
+    >>> odds = 3 * torch.logit(true)  # three times too sure
+    >>> p = torch.stack([torch.sigmoid(-odds), torch.sigmoid(odds)], 1)
+    >>> found = fit_calibration(p, y)
+    >>> found.kind, bool(abs(found.scales[0] - 1 / 3) < 0.05)
+    ('temperature', True)
+    """
+    caller = "fit_calibration"
+    sample = probability_sample(caller, probabilities, targets, sample_weight)
+    _checks.one_of(caller, "kind", kind, ("auto", *KINDS))
+    seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
+    if kind == "isotonic" and sample.num_classes != 2:
+        got = f"{sample.num_classes} classes"
+        _checks.fail(caller, "kind", "other than 'isotonic' but for two classes", got)
+    sample = _some_rows(sample, seed)
+    return _chosen(sample, seed) if kind == "auto" else _fitted(sample, kind)
+
+
+def _some_rows(sample: Sample, seed: int) -> Sample:
+    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
+    most = max(1, MAX_NUMBERS // sample.num_classes)
+    if len(sample.targets) <= most:
+        return sample
+    order = torch.randperm(len(sample.targets), generator=torch.Generator().manual_seed(seed))
+    return sample.rows(order[:most])
+
+
+def _chosen(sample: Sample, seed: int) -> Calibration:
+    """The simplest map that cross-validation cannot tell from the best."""
+    folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
+    kinds = _possible(sample)
+    losses = torch.stack([_held_out_losses(sample, folds, kind) for kind in kinds])
+    weight = sample.weight / sample.weight.sum()
+    means = losses @ weight
+    best = int(means.argmin())
+    excess = losses - losses[best]
+    spread = (excess - (means - means[best]).unsqueeze(1)).square() @ weight
+    error = (spread * weight.square().sum()).sqrt()
+    place = int(torch.nonzero(means - means[best] <= error).flatten()[0])
+    found = _fitted(sample, kinds[place])
+    values = float(means[place]), float(means[0])
+    return Calibration(found.kind, found.scales, found.shifts, *values)
+
+
+def _possible(sample: Sample) -> list[str]:
+    kinds = ["none", "temperature", "vector"]
+    if sample.num_classes != 2 or importlib.util.find_spec("sklearn") is None:
+        return kinds
+    enough = int(torch.bincount(sample.targets, minlength=2).min()) >= FEWEST_FOR_ISOTONIC
+    return [*kinds, "isotonic"] if enough else kinds
+
+
+def _held_out_losses(sample: Sample, folds: Tensor, kind: str) -> Tensor:
+    """Log-loss of each row, ``(N,)``, under a map that was fitted without its fold."""
+    losses = torch.empty_like(sample.weight)
+    for fold in range(int(folds.max()) + 1):
+        inside = folds == fold
+        table = _fitted(sample.rows(~inside), kind).apply(sample.scores[inside])
+        own = table.gather(1, sample.targets[inside].unsqueeze(1)).squeeze(1)
+        losses[inside] = -own.clamp_min(SMALLEST).log()
+    return losses
+
+
+def _fitted(sample: Sample, kind: str) -> Calibration:
+    size = sample.num_classes
+    if kind == "none":
+        return Calibration(kind, np.ones(size), np.zeros(size))
+    if kind == "isotonic":
+        return _isotonic(sample)
+    return _scaled(sample, kind)
+
+
+def _scaled(sample: Sample, kind: str) -> Calibration:
+    """Scales and shifts of highest likelihood, drawn to one and zero by a weak prior."""
+    size, logs = sample.num_classes, _logs(sample.scores)
+    free = torch.zeros(1 if kind == "temperature" else 2 * size, dtype=torch.float64)
+    free.requires_grad_()
+    weight = sample.weight / sample.weight.mean()
+
+    def parts() -> tuple[Tensor, Tensor]:
+        if kind == "temperature":
+            return free.exp().expand(size), torch.zeros(size, dtype=torch.float64)
+        return free[:size].exp(), free[size:]
+
+    def objective() -> Tensor:
+        scales, shifts = parts()
+        rows = torch.nn.functional.cross_entropy(
+            scales * logs + shifts, sample.targets, reduction="none"
+        )
+        return ((weight * rows).sum() + 0.5 * free.square().sum()) / len(rows)
+
+    _minimise(objective, free)
+    scales, shifts = (part.detach().clone() for part in parts())
+    return Calibration(kind, scales.numpy(), (shifts - shifts.mean()).numpy())
+
+
+def _minimise(objective: Any, free: Tensor) -> None:
+    optimiser = torch.optim.LBFGS([free], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimiser.zero_grad()
+        value = objective()
+        value.backward()
+        return float(value.detach())
+
+    optimiser.step(closure)
+
+
+def _isotonic(sample: Sample) -> Calibration:
+    """scikit-learn's isotonic regression, kept off zero and one."""
+    from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - the losses do without scikit-learn
+
+    curve = IsotonicRegression(out_of_bounds="clip")
+    positive = sample.scores[:, 1].numpy()
+    curve.fit(positive, sample.targets.numpy(), sample_weight=sample.weight.numpy())
+    floor = 1 / (len(positive) + 2)
+    heights = np.clip(curve.y_thresholds_, floor, 1 - floor)
+    return Calibration("isotonic", np.asarray(curve.X_thresholds_), heights)
+
+
+def _logs(table: Tensor) -> Tensor:
+    return table.clamp_min(SMALLEST).log()

@@ -1,0 +1,137 @@
+r"""Prediction sets: as many classes as it takes to hold the true one as often as was asked for.
+
+A class is in the set of a row if its probability is at least :math:`1 - q`, where q is the
+:math:`\lceil (n + 1)\,\text{coverage} \rceil`-th smallest of :math:`1 - p_{y}` on n held-out rows. New rows that are
+exchangeable with them have their true class in the set with at least the coverage asked for, whatever the model is
+worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eastward import _checks
+from eastward.decisions._inputs import probability_sample, probability_table
+
+__all__ = ["PredictionSets", "prediction_sets"]
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionSets:
+    """Smallest probabilities with which classes are in a set.
+
+    Attributes
+    ----------
+    thresholds : ndarray
+        ``(C,)``: zero for a class that is in every set.
+    coverage : float
+        What was asked for.
+    by_class : bool
+        Whether it holds for each class, or over all rows.
+    """
+
+    thresholds: NDArray[Any]
+    coverage: float
+    by_class: bool
+
+    def sets(self, probabilities: Any) -> NDArray[Any]:
+        """The classes in the set of each row.
+
+        Parameters
+        ----------
+        probabilities : Tensor or array
+            ``(N, C)``, rows sum to one.
+
+        Returns
+        -------
+        ndarray
+            ``(N, C)`` booleans. The most probable class is always in the set, so no set is empty.
+        """
+        table = probability_table(
+            "PredictionSets.sets", probabilities, len(self.thresholds)
+        ).numpy()
+        members: NDArray[Any] = table >= self.thresholds
+        members[np.arange(len(table)), table.argmax(1)] = True
+        return members
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "coverage": self.coverage,
+            "by_class": self.by_class,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PredictionSets:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(np.array(data["thresholds"]), float(data["coverage"]), bool(data["by_class"]))
+
+
+def prediction_sets(
+    probabilities: Any, targets: Any, coverage: float = 0.9, *, by_class: bool = False
+) -> PredictionSets:
+    """Thresholds for sets that hold the true class as often as asked for.
+
+    Parameters
+    ----------
+    probabilities : Tensor or array
+        ``(N, C)``, by a model that did not see the rows.
+    targets : Tensor or array
+        ``(N,)`` class indices.
+    coverage : float, default=0.9
+        How often the set has to hold the true class, in (0, 1).
+    by_class : bool, default=False
+        Keep the coverage for the rows of every class, not only over all rows. A class of too few rows to show it
+        (fewer than ``coverage / (1 - coverage)``) is then in every set.
+
+    Returns
+    -------
+    PredictionSets
+        Call its ``sets`` with the probabilities of new rows.
+
+    References
+    ----------
+    Sadinle, Lei and Wasserman (2019), "Least ambiguous set-valued classifiers with bounded error levels"; Vovk et al.
+    (2005), "Algorithmic learning in a random world".
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = torch.tensor([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]).repeat(10, 1)
+    >>> found = prediction_sets(p, torch.tensor([0, 1, 0]).repeat(10), 0.5)
+    >>> found.sets(torch.tensor([[0.9, 0.1], [0.45, 0.55]]))
+    array([[ True, False],
+           [False,  True]])
+    """
+    caller = "prediction_sets"
+    sample = probability_sample(caller, probabilities, targets)
+    level = _checks.in_unit_interval(caller, "coverage", coverage)
+    true = sample.scores[torch.arange(len(sample.targets)), sample.targets].numpy()
+    return sets_from(true, sample.targets.numpy(), sample.num_classes, level, by_class=by_class)
+
+
+def sets_from(
+    true: NDArray[Any], codes: NDArray[Any], size: int, coverage: float, *, by_class: bool
+) -> PredictionSets:
+    """:func:`prediction_sets` from the probabilities of the true classes alone, ``(N,)``."""
+    if not by_class:
+        return PredictionSets(np.full(size, _threshold(true, coverage)), coverage, by_class=False)
+    found = [_threshold(true[codes == label], coverage) for label in range(size)]
+    return PredictionSets(np.array(found), coverage, by_class=True)
+
+
+def _threshold(true: NDArray[Any], coverage: float) -> float:
+    """The probability that all but so many of the true classes reach."""
+    # Products such as 0.9 * 10 round up.
+    rank = math.ceil((len(true) + 1) * coverage - 1e-9)
+    if rank > len(true):
+        return 0.0
+    return float(np.sort(true)[len(true) - rank])

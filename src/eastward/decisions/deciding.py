@@ -1,0 +1,223 @@
+"""The decision that a metric wants, tuned on held-out probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.decisions._inputs import Sample, probability_sample
+from eastward.decisions.constrained import best_rule, candidates, closest_rule
+from eastward.decisions.constraints import Constraint, KeptConstraint, parse_constraints
+from eastward.decisions.estimating import Tuner, is_favoured, label_table
+from eastward.decisions.matrix import Decision, checked_classes
+from eastward.decisions.shifting import Reference, frequency_correction
+from eastward.decisions.smoothing import LABEL_SHARE
+from eastward.decisions.solving import Beliefs, Objective, Solution, check_metric
+from eastward.metrics import Metric, as_metric
+
+__all__ = ["tune_decision"]
+
+_CALLER = "tune_decision"
+
+
+def tune_decision(
+    probabilities: Any,
+    targets: Any,
+    metric: str | Metric | Callable[[Any], Any] = "f1_macro",
+    *,
+    subject_to: str | Sequence[str] | None = None,
+    confidence: float = 0.95,
+    abstain_cost: float | None = None,
+    classes: Sequence[Any] | None = None,
+    on_infeasible: str = "raise",
+    label_share: float = LABEL_SHARE,
+    guard: float | None = -1.0,
+    sample_weight: Any = None,
+    random_state: int = 0,
+) -> Decision:
+    r"""The decision that a metric wants, as one matrix applied to probabilities.
+
+    .. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at the best table } C
+
+    The matrix is solved for by Frank–Wolfe on tables of labels mixed with expectations, and averaged over bootstraps;
+    for two classes it is a bagged threshold. Where cross-validation speaks against it, the most probable class stays;
+    and no class is given up that the metric counts (:func:`eastward.decisions.keep_classes`).
+
+    Parameters
+    ----------
+    probabilities : Tensor or array
+        ``(N, C)``, by a model that did not see the rows. They are taken at their word: calibrate them first if they
+        are known to exaggerate.
+    targets : Tensor or array
+        ``(N,)`` class indices.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number.
+    subject_to : str or sequence of str, optional
+        Constraints such as ``"recall[fraud] >= 0.9, precision[fraud] >= 0.5"``: ``recall``, ``precision``,
+        ``specificity`` and every other metric of one class, ``predicted_rate[class]``, ``coverage`` (the share of rows
+        that are decided), or a metric of all classes. A class is named by its label or index.
+    confidence : float, default=0.95
+        The decision keeps each constraint by a one-sided bound at this confidence: Clopper–Pearson for shares of rows,
+        the bootstrap for other metrics.
+    abstain_cost : float, optional
+        What it costs, in units of the metric, to leave a row to somebody who gets it right. By default every row is
+        decided, unless ``subject_to`` speaks of ``coverage``; then the cost is zero.
+    classes : sequence, optional
+        Labels in the order of the columns, for ``subject_to`` and for printing.
+    on_infeasible : {"raise", "best"}, default="raise"
+        What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
+    label_share : float, default=0.25
+        Share of the labels in what is believed of a row; the rest are its probabilities.
+    guard : float or None, default=-1.0
+        How many standard errors the cross-validated gain over the most probable class must reach, or else that stays.
+        Minus one: the rule stays unless it seems worse by more than a standard error. None: no guard. Constraints,
+        abstention, and metrics that are sums over rows (accuracy, costs) know no guard.
+    sample_weight : Tensor or array, optional
+        ``(N,)``, finite and not negative.
+    random_state : int, default=0
+        Seed of bootstraps and folds.
+
+    Returns
+    -------
+    Decision
+        Its ``matrix``, ``decide``, ``with_prior`` and ``to_dict``; ``print`` says in words what it does.
+
+    References
+    ----------
+    Koyejo et al. (2014), "Consistent binary classification with generalized performance metrics"; Narasimhan et al.
+    (2015), "Consistent multiclass algorithms for complex performance measures"; Elkan (2001); Chow (1970).
+
+    Examples
+    --------
+    >>> import torch
+    >>> p = torch.tensor([[0.6, 0.4], [0.9, 0.1]]).repeat(20, 1)
+    >>> y = torch.tensor([1, 0]).repeat(20)
+    >>> decision = tune_decision(p, y, "f1", classes=["no", "yes"])
+    >>> decision.decide(p[:2])
+    tensor([1, 0])
+    """
+    sample = probability_sample(_CALLER, probabilities, targets, sample_weight)
+    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
+    size = sample.num_classes
+    labels = None if classes is None else checked_classes(_CALLER, classes, size)
+    constraints = parse_constraints(_CALLER, subject_to, size, labels)
+    cost = checked_abstain_cost(_CALLER, abstain_cost, constraints)
+    objective = Objective(checked_metric(_CALLER, metric, size), cost, constraints)
+    _checks.one_of(_CALLER, "on_infeasible", on_infeasible, ("raise", "best"))
+    level = _checks.in_unit_interval(_CALLER, "confidence", confidence)
+    seed = _checks.whole_number(_CALLER, "random_state", random_state, at_least=0)
+    tuner = Tuner(objective, checked_share(_CALLER, label_share), seed)
+    hurdle = None if guard is None else _checks.real(_CALLER, "guard", guard)
+
+    correction = frequency_correction(sample.scores, sample.targets, sample.weight)
+    sample = sample._replace(scores=_normalised(sample.scores * correction))
+    note = ""
+    kept: tuple[KeptConstraint, ...] = ()
+    matrix = tuner.matrix(sample)
+    if constraints:
+        matrix, kept = keep_constraints(tuner, sample, matrix, level, on_infeasible)
+    elif not tuner.needs_no_evidence(size):
+        plain = torch.diag(1 / correction)
+        if not is_favoured(tuner, sample, plain, hurdle):
+            matrix, note = plain, "no other rule is better on held-out rows"
+    prior = label_frequencies(sample)
+    found = sample.scores, sample.weight, correction
+    reference = None if note else Reference.of(*found, prior=prior, seed=seed)
+    return Decision(
+        (correction.unsqueeze(1) * matrix).numpy(),
+        classes=labels,
+        prior=prior.numpy(),
+        metric=objective.metric,
+        abstain_cost=cost,
+        constraints=kept,
+        reference=reference,
+        note=note,
+    )
+
+
+def _normalised(joint: Tensor) -> Tensor:
+    return joint / joint.sum(1, keepdim=True).clamp_min(1e-300)
+
+
+def keep_constraints(
+    tuner: Tuner, sample: Sample, hint: Tensor, confidence: float, on_infeasible: str
+) -> tuple[Tensor, tuple[KeptConstraint, ...]]:
+    """The best rule that held-out rows prove to keep every constraint, and what they say."""
+    objective = tuner.objective
+    beliefs = Beliefs.of(sample, tuner.label_share)
+
+    def holds(solution: Solution) -> bool:
+        table = label_table(sample, solution.matrix)
+        return all(one.proven(table, confidence) for one in objective.constraints)
+
+    def margins(solution: Solution) -> list[float]:
+        table = label_table(sample, solution.matrix)
+        return [one.proven_margin(table, confidence) for one in objective.constraints]
+
+    table = beliefs.table(hint)
+    first = Solution(hint, objective.value(table), table)
+    found = [] if holds(first) else candidates(beliefs, objective, hint, margins)
+    best = best_rule([first, *found], holds)
+    rule = best or closest_rule(found, objective, margins)
+    counted = label_table(sample, rule.matrix)
+    kept = tuple(one.judged(counted, confidence) for one in objective.constraints)
+    if best is None:
+        _say_infeasible(kept, on_infeasible)
+    return rule.matrix, kept
+
+
+def _say_infeasible(kept: tuple[KeptConstraint, ...], on_infeasible: str) -> None:
+    broken = [one for one in kept if not one.holds]
+    got = "; ".join(
+        f"{one.constraint.text!r}, of which they prove {one.proven:.3f} at best "
+        f"({one.value:.3f} on {one.rows:.0f} rows)"
+        for one in broken
+    )
+    expected = (
+        f"provable on the held-out rows with {100 * (broken[0].confidence or 0):g} % confidence"
+    )
+    if on_infeasible == "best":
+        warnings.warn(
+            f"subject_to is not {expected}: {got}. The closest rule is used.", stacklevel=4
+        )
+        return
+    advice = "Lower the bound or confidence=, add rows, or pass on_infeasible='best'."
+    _checks.fail(_CALLER, "subject_to", expected, got, advice)
+
+
+def label_frequencies(sample: Sample) -> Tensor:
+    """Class frequencies of the labels; of a class without labels, its mean probability."""
+    mass = sample.class_mass() / sample.weight.sum()
+    expected = (sample.scores * sample.weight.unsqueeze(1)).sum(0) / sample.weight.sum()
+    frequencies = torch.where(mass > 0, mass, expected.clamp_min(1e-9))
+    return frequencies / frequencies.sum()
+
+
+def checked_metric(caller: str, metric: Any, size: int) -> Metric:
+    """The metric, if it gives one number for so many classes."""
+    found = as_metric(metric)
+    check_metric(caller, found, size)
+    return found
+
+
+def checked_abstain_cost(caller: str, cost: Any, constraints: Sequence[Constraint]) -> float | None:
+    """What not deciding costs; None where every row is decided."""
+    if cost is None:
+        return 0.0 if any(one.name == "coverage" for one in constraints) else None
+    number = _checks.real(caller, "abstain_cost", cost)
+    if number < 0:
+        _checks.fail(caller, "abstain_cost", ">= 0", cost)
+    return number
+
+
+def checked_share(caller: str, label_share: Any) -> float:
+    """A share in [0, 1]."""
+    share = _checks.real(caller, "label_share", label_share)
+    if not 0 <= share <= 1:
+        _checks.fail(caller, "label_share", "in [0, 1]", label_share)
+    return share

@@ -1,0 +1,285 @@
+r"""A decision: one small matrix applied to probabilities.
+
+.. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}
+
+Offsets, thresholds, costs and "do not decide" are special cases of the matrix, and so is the best rule for any metric
+of the confusion matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eastward import _checks, metrics
+from eastward.decisions._inputs import probability_table
+from eastward.decisions.constrained import solved_again
+from eastward.decisions.constraints import Constraint, KeptConstraint
+from eastward.decisions.rules import ABSTAIN
+from eastward.decisions.shifting import Reference, prior_ratio
+from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts
+from eastward.decisions.words import describe_matrix
+from eastward.metrics import Metric
+
+__all__ = ["Decision"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    r"""A rule from probabilities to classes, :math:`\arg\max_j \sum_i p_i\,G_{ij}`.
+
+    :func:`eastward.tune_decision` finds one for a metric. One from a matrix of your own needs no data: minus a table of
+    costs is the cheapest decision.
+
+    Parameters
+    ----------
+    matrix : array-like
+        ``(C, K)``: rows true classes, columns decisions. K is C, or C + 1 where the last column stands for not
+        deciding.
+    classes : sequence, optional
+        Labels, for :func:`print`; plain values that JSON knows.
+    prior : array-like, optional
+        ``(C,)``: class frequencies of the rows that the probabilities were learnt from, for :meth:`with_prior`.
+    metric : Metric, optional
+        What the rule was tuned for.
+    abstain_cost : float, optional
+        What not deciding costs.
+    constraints : sequence of KeptConstraint
+        What the rule keeps, and how sure that is.
+    reference : Reference, optional
+        Held-out probabilities that :meth:`with_prior` solves on again.
+    note : str
+        What else should be known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> decision = Decision([[0, -1], [-4, 0]], classes=["legal", "fraud"])
+    >>> print(decision)
+    fraud from a probability of 0.20 on; legal below.
+    >>> decision.decide(np.array([[0.9, 0.1], [0.7, 0.3]]))
+    array([0, 1])
+    """
+
+    matrix: Any
+    classes: Any = None
+    prior: Any = None
+    metric: Metric | None = None
+    abstain_cost: float | None = None
+    constraints: tuple[KeptConstraint, ...] = ()
+    reference: Reference | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[1] - len(matrix) not in (0, 1):
+            expected = "of shape (C, C) or (C, C + 1) with C >= 2"
+            _checks.fail("Decision", "matrix", expected, f"shape {matrix.shape}")
+        if not np.isfinite(matrix).all():
+            _checks.fail("Decision", "matrix", "finite", "NaN or infinite entries")
+        matrix.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+        if self.prior is not None:
+            prior = _checks.prior("Decision", self.prior, len(matrix)).double().numpy().copy()
+            object.__setattr__(self, "prior", prior)
+        if self.classes is not None:
+            object.__setattr__(
+                self, "classes", checked_classes("Decision", self.classes, len(matrix))
+            )
+
+    def decide(self, probabilities: Any) -> Any:
+        """Class indices for rows of probabilities.
+
+        Parameters
+        ----------
+        probabilities : array or Tensor
+            ``(N, C)``, rows sum to one.
+
+        Returns
+        -------
+        ndarray or Tensor
+            ``(N,)`` integers, of the kind that came in; -1 where nothing is decided. Of equal classes the first.
+        """
+        size = len(self.matrix)
+        table = probability_table("Decision.decide", probabilities, size)
+        chosen = matrix_scores(table, torch.tensor(self.matrix).to(table.device)).argmax(1)
+        chosen = torch.where(chosen == size, ABSTAIN, chosen)
+        return chosen if isinstance(probabilities, Tensor) else chosen.numpy()
+
+    @property
+    def offsets_(self) -> NDArray[Any] | None:
+        """Offsets ``(C,)`` of log-probabilities that decide alike, with mean zero; None where none do."""
+        size = len(self.matrix)
+        if self.matrix.shape[1] > size:
+            return None
+        if size == 2:
+            scales: Any = np.array(
+                [self.matrix[0, 0] - self.matrix[0, 1], self.matrix[1, 1] - self.matrix[1, 0]]
+            )
+        else:
+            parts = scales_and_shifts(torch.tensor(self.matrix))
+            if parts is None or float(parts[1].abs().max()) > 1e-9 * float(parts[0].abs().max()):
+                return None
+            scales = parts[0].numpy()
+        if (scales <= 0).any():
+            return None
+        logs = np.log(scales)
+        offsets: NDArray[Any] = logs - logs.mean()
+        return offsets
+
+    def with_prior(self, prior: Any) -> Decision:
+        r"""The decision for other class frequencies.
+
+        Probabilities become :math:`p_i \pi'_i / \pi_i`, and the metric is solved again on the held-out probabilities
+        that the decision keeps; labels are not needed. A rule that keeps none of them is applied to the changed
+        probabilities as it is, which is right for accuracy and costs.
+
+        Parameters
+        ----------
+        prior : array-like
+            ``(C,)``: the new frequencies; they sum to one.
+
+        Returns
+        -------
+        Decision
+            To be given the probabilities of the model as they are. Constraints are kept in expectation.
+        """
+        caller, size = "Decision.with_prior", len(self.matrix)
+        if self.prior is None:
+            advice = "Give the frequencies of training: Decision(matrix, prior=...)."
+            _checks.fail(
+                caller, "the decision", "one that knows its own prior", "one without", advice
+            )
+        ratio = prior_ratio(caller, self.prior, prior, size)
+        if torch.allclose(ratio, torch.ones_like(ratio), atol=1e-6):
+            return self
+        note = "for class frequencies " + ", ".join(f"{one:.3g}" for one in _numbers(prior)[:10])
+        if self.reference is None or self.metric is None:
+            matrix = ratio.unsqueeze(1) * torch.tensor(self.matrix)
+            return replace(self, matrix=matrix.numpy(), constraints=(), note=note)
+        rule = solved_again(self.reference, ratio, self._objective(caller), self.matrix.shape[1])
+        kept = tuple(one.constraint.expected(rule.table) for one in self.constraints)
+        factors = (ratio * self.reference.correction).unsqueeze(1)
+        return replace(self, matrix=(factors * rule.matrix).numpy(), constraints=kept, note=note)
+
+    def _objective(self, caller: str) -> Objective:
+        metric = self.metric
+        if metric is None or metric.function is _lost:
+            expected = "one tuned for a registered metric, once it was saved"
+            advice = "Functions are not saved: tune it again, or call with_prior before saving."
+            _checks.fail(caller, "the decision", expected, getattr(metric, "name", None), advice)
+        constraints = tuple(kept.constraint for kept in self.constraints)
+        return Objective(metric, self.abstain_cost, constraints)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "matrix": self.matrix.tolist(),
+            "classes": None if self.classes is None else list(self.classes),
+            "prior": None if self.prior is None else self.prior.tolist(),
+            "metric": _metric_to_dict(self.metric),
+            "abstain_cost": self.abstain_cost,
+            "constraints": [asdict(kept) for kept in self.constraints],
+            "reference": None if self.reference is None else self.reference.to_dict(),
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Decision:
+        """Read what :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        data : mapping
+            Plain values; nothing in them is executed.
+
+        Returns
+        -------
+        Decision
+            One that decides alike.
+        """
+        if data.get("format") != FORMAT:
+            expected = f"what to_dict wrote, with format {FORMAT}"
+            got = _checks.describe(data)
+            _checks.fail(
+                "Decision.from_dict", "data", expected, got, "Update eastward, or tune it again."
+            )
+        reference = data["reference"]
+        return cls(
+            data["matrix"],
+            classes=data["classes"],
+            prior=data["prior"],
+            metric=_metric_from_dict(data["metric"]),
+            abstain_cost=data["abstain_cost"],
+            constraints=tuple(
+                KeptConstraint(**{**kept, "constraint": Constraint(**kept["constraint"])})
+                for kept in data["constraints"]
+            ),
+            reference=None if reference is None else Reference.from_dict(reference),
+            note=data["note"],
+        )
+
+    def __str__(self) -> str:
+        size = len(self.matrix)
+        names = [f"class {index}" for index in range(size)]
+        if self.classes is not None:
+            names = [str(label) for label in self.classes]
+        lines = [describe_matrix(self.matrix, names) + "."]
+        lines += [f"{kept}." for kept in self.constraints]
+        if self.note:
+            lines.append(f"({self.note})")
+        return "\n".join(lines)
+
+
+def checked_classes(caller: str, classes: Any, size: int) -> tuple[Any, ...]:
+    """Labels as plain values, one for each class and all different."""
+    labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
+    if len(labels) != size or len(set(labels)) != size:
+        expected = f"{size} different labels, in the order of the columns"
+        _checks.fail(caller, "classes", expected, list(labels)[:10])
+    return labels
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in torch.as_tensor(values, dtype=torch.float64)]
+
+
+def _lost(*_: Any) -> Any:
+    """Stands for a function that was not saved with its decision."""
+    _checks.fail("Decision", "metric", "a registered one to be saved", "a function of your own")
+
+
+def _metric_to_dict(metric: Metric | None) -> dict[str, Any] | None:
+    if metric is None:
+        return None
+    options = {key: _plain(value) for key, value in metric.options.items()}
+    return {"name": metric.name, "options": options, "registered": _is_registered(metric)}
+
+
+def _is_registered(metric: Metric) -> bool:
+    try:
+        known = metrics.get(metric.name, **metric.options)
+    except (TypeError, ValueError):
+        return False
+    return known.function is metric.function
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | Tensor) else value
+
+
+def _metric_from_dict(data: Mapping[str, Any] | None) -> Metric | None:
+    if data is None:
+        return None
+    if not data["registered"]:
+        return Metric(data["name"], _lost)
+    return metrics.get(data["name"], **data["options"])

@@ -1,0 +1,221 @@
+r"""The decision matrix of a metric, by Frank–Wolfe.
+
+If :math:`C^*` is the best table that a rule can reach for a metric M, then a best rule is
+
+.. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at } C^*,
+
+for every metric that is differentiable there. So the search is one over tables: table of the rule, gradient of the
+metric at the table, rule of the gradient, its table mixed into the current one. The best rule seen on the way is the
+answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from eastward import _checks
+from eastward.decisions._inputs import Sample
+from eastward.decisions.constraints import Constraint
+from eastward.metrics import Metric
+
+__all__ = ["Beliefs", "Objective", "solve"]
+
+ROUNDS = 20
+# So many rounds without a better rule end the search.
+PATIENCE = 5
+
+# A step large enough to be seen in float64 and small enough to be a slope, for tables of mass one.
+DIFFERENCE = 1e-6
+
+# From so many classes on, a product with a dense matrix costs much more than the scale and shift that it mostly is.
+MANY_CLASSES = 16
+
+
+class Beliefs(NamedTuple):
+    """Rows as the search sees them: probabilities ``(N, C)``, and what is believed of the truth, ``(N, C)``.
+
+    The beliefs of all rows have mass one.
+    """
+
+    probabilities: Tensor
+    truth: Tensor
+
+    @classmethod
+    def of(cls, sample: Sample, label_share: float) -> Beliefs:
+        """A mixture of labels and probabilities; ``sample.scores`` are probabilities here."""
+        truth = (1 - label_share) * sample.scores
+        truth[torch.arange(len(truth)), sample.targets] += label_share
+        truth *= (sample.weight / sample.weight.sum()).unsqueeze(1)
+        return cls(sample.scores, truth)
+
+    @property
+    def prior(self) -> Tensor:
+        """Believed frequencies of the classes, ``(C,)``."""
+        return self.truth.sum(0)
+
+    def table(self, matrix: Tensor) -> Tensor:
+        """The table ``(C, K)`` of the rule of a matrix."""
+        decisions = matrix_scores(self.probabilities, matrix).argmax(1)
+        blank = self.truth.new_zeros(matrix.shape[1], self.truth.shape[1])
+        return blank.index_add(0, decisions, self.truth).T
+
+
+def matrix_scores(probabilities: Tensor, matrix: Tensor) -> Tensor:
+    """``probabilities @ matrix``, by scales and shifts where a large matrix is no more than that."""
+    parts = scales_and_shifts(matrix) if len(matrix) >= MANY_CLASSES else None
+    if parts is None:
+        return probabilities @ matrix
+    scales, shifts = parts
+    return torch.addcmul(shifts, probabilities, scales)
+
+
+def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
+    r"""Scales a and shifts s, if the matrix decides by :math:`a_j p_j + s_j`; None if it takes more.
+
+    A constant added to a row changes no decision. With two classes every rule is one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scales_and_shifts(torch.tensor([[3.0, 0.5, 1.0], [1.0, 3.5, 2.0], [0.0, 0.5, 5.0]]))
+    (tensor([3., 3., 4.]), tensor([0.0000, 0.5000, 1.0000]))
+    """
+    size = len(matrix)
+    if matrix.shape[1] != size or size < 3:
+        return None
+    # Two rows show every shift; the other rows must repeat them up to a constant.
+    first = matrix[0] - matrix[0, 2]
+    second = matrix[1] - matrix[1, 2]
+    shifts = torch.cat([second[:1], first[1:]])
+    rows = torch.arange(size)
+    reference = torch.where(rows == 2, 1, 2)
+    centred = matrix - (matrix[rows, reference] - shifts[reference]).unsqueeze(1)
+    scales = centred.diagonal() - shifts
+    rebuilt = torch.diag(scales) + shifts
+    tolerance = 1e-9 * max(float(matrix.abs().max()), 1e-300)
+    if not torch.allclose(rebuilt, centred, rtol=0, atol=max(tolerance, 1e-12)):
+        return None
+    return scales, shifts - shifts[0]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a rule is judged by: a metric, the cost of not deciding, and multiplied constraints.
+
+    A row that is not decided goes to somebody who gets it right, at ``abstain_cost``: it counts on the diagonal of the
+    table, and its share of all rows costs so much. For accuracy this is Chow's rule, for a table of costs Elkan's.
+    """
+
+    metric: Metric
+    abstain_cost: float | None = None
+    constraints: tuple[Constraint, ...] = ()
+    multipliers: tuple[float, ...] = ()
+
+    def merit(self, table: Tensor) -> Tensor:
+        """The value at a table of mass one, more is better, without constraints."""
+        size = len(table)
+        if table.shape[1] == size:
+            value = self.metric(table)
+            return value if self.metric.higher_is_better else -value
+        left = table[:, size]
+        value = self.metric(table[:, :size] + torch.diag(left))
+        merit = value if self.metric.higher_is_better else -value
+        return merit - self._price(left)
+
+    def _price(self, left: Tensor) -> Tensor:
+        price = (self.abstain_cost or 0.0) * left.sum()
+        if self.metric.name == "expected_cost":
+            # Who asks does not pay for a right decision as well.
+            table = torch.as_tensor(self.metric.options["cost"], dtype=left.dtype)
+            price = price - (table.diagonal() * left).sum()
+        return price
+
+    def value(self, table: Tensor) -> float:
+        """:meth:`merit` as a number; NaN counts as the worst."""
+        number = float(torch.as_tensor(self.merit(table)))
+        return number if number == number else -torch.inf  # noqa: PLR0124 - NaN
+
+    def slope(self, table: Tensor) -> Tensor:
+        """Gradient of the merit and of the multiplied constraints, ``(C, K)``."""
+        gradient = _gradient(self.merit, table)
+        # No multipliers: the constraints do not count yet.
+        for constraint, multiplier in zip(self.constraints, self.multipliers, strict=False):
+            if multiplier:
+                gradient = gradient + multiplier * _gradient(constraint.slack, table)
+        return gradient
+
+
+def _gradient(function: object, table: Tensor) -> Tensor:
+    """By autograd; by differences for a function that autograd cannot follow."""
+    leaf = table.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        value = function(leaf)  # type: ignore[operator]  # a callable
+    if isinstance(value, Tensor) and value.requires_grad:
+        (gradient,) = torch.autograd.grad(value, leaf)
+        return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
+    base, flat = float(value), table.flatten()
+    slopes = torch.zeros_like(flat)
+    for cell in range(len(flat)):
+        moved = flat.clone()
+        moved[cell] += DIFFERENCE
+        slopes[cell] = (float(function(moved.reshape(table.shape))) - base) / DIFFERENCE  # type: ignore[operator]
+    return slopes.reshape(table.shape)
+
+
+class Solution(NamedTuple):
+    """A rule, its value, and its table on the beliefs."""
+
+    matrix: Tensor
+    value: float
+    table: Tensor
+
+
+def solve(
+    beliefs: Beliefs, objective: Objective, starts: Iterable[Tensor], *, rounds: int = ROUNDS
+) -> list[Solution]:
+    """All rules that Frank–Wolfe meets from the given starts, best first by the objective's merit."""
+    met = []
+    for start in starts:
+        table = beliefs.table(start)
+        met.append(Solution(start, objective.value(table), table))
+        best, since = met[-1].value, 0
+        for number in range(rounds):
+            matrix = centred(objective.slope(table))
+            reached = beliefs.table(matrix)
+            met.append(Solution(matrix, objective.value(reached), reached))
+            since = 0 if met[-1].value > best else since + 1
+            best = max(best, met[-1].value)
+            if since == PATIENCE or torch.allclose(reached, table, rtol=0, atol=1e-12):
+                break
+            table = torch.lerp(table, reached, 2 / (number + 2))
+    # Of rules that are equally good the first one met stays: the plain argmax, if it is among them.
+    return sorted(met, key=lambda solution: -solution.value)
+
+
+def start_rules(prior: Tensor, *, abstaining: bool) -> list[Tensor]:
+    """Where the search begins: the most probable class, and the class most probable for its frequency."""
+    floor = prior.clamp_min(1e-12)
+    rules = [torch.diag(floor.pow(power)) for power in (0.0, -1.0, -0.5)]
+    if not abstaining:
+        return rules
+    return [torch.cat([rule, torch.zeros_like(rule[:, :1])], 1) for rule in rules]
+
+
+def centred(matrix: Tensor) -> Tensor:
+    """The matrix of length one whose rows have mean zero: it decides as before."""
+    matrix = matrix - matrix.mean(1, keepdim=True)
+    length = float(matrix.norm())
+    return matrix / length if length > 0 else matrix
+
+
+def check_metric(caller: str, metric: Metric, size: int) -> None:
+    """A metric must give one number for a table of so many classes."""
+    value: object = metric(torch.full((size, size), 1.0 / size**2, dtype=torch.float64))
+    if isinstance(value, Tensor) and value.dim() != 0:
+        got = _checks.describe(value)
+        _checks.fail(caller, "metric", "one number for a table", got, error=TypeError)

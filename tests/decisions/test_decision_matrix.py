@@ -1,0 +1,271 @@
+"""A decision is a matrix: what it decides, how it is found, how it reads, and how it is stored."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up import made_up, table_of
+from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef
+
+import eastward as ew
+from eastward import metrics
+from eastward.decisions import cheapest
+from eastward.decisions.solving import Beliefs, Objective, scales_and_shifts, solve, start_rules
+from eastward.metrics import Metric
+
+LINEAR = ["accuracy", "f1_micro"]
+CURVED = ["f1_macro", "matthews_corrcoef", "geometric_mean", "cohen_kappa_quadratic"]
+
+
+def worst_recall(confusion):
+    return (confusion.diagonal() / confusion.sum(1).clamp_min(1e-12)).min()
+
+
+def numpy_f1(confusion):
+    """A metric that autograd cannot follow."""
+    counts = confusion.detach().numpy()
+    both = counts.sum(0) + counts.sum(1)
+    return float(np.mean(2 * counts.diagonal() / np.maximum(both, 1e-12)))
+
+
+@pytest.mark.parametrize("metric", LINEAR)
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_metrics_that_are_sums_over_rows_want_the_most_probable_class(metric, num_classes):
+    probabilities, targets = made_up(300, num_classes)
+    decision = ew.tune_decision(probabilities, targets, metric)
+    assert torch.equal(decision.decide(probabilities), probabilities.argmax(1))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize("abstain_cost", [None, 0.3])
+def test_a_table_of_costs_gives_elkans_rule(num_classes, abstain_cost):
+    probabilities, targets = made_up(300, num_classes)
+    cost = np.random.default_rng(0).uniform(0.5, 5, (num_classes, num_classes))
+    metric = metrics.get("expected_cost", cost=cost)
+    decision = ew.tune_decision(probabilities, targets, metric, abstain_cost=abstain_cost)
+    assert torch.equal(decision.decide(probabilities), cheapest(probabilities, cost, abstain_cost))
+
+
+def test_not_deciding_follows_chows_rule():
+    probabilities, targets = made_up(500, 3)
+    decision = ew.tune_decision(probabilities, targets, "accuracy", abstain_cost=0.3)
+    unclear = probabilities.max(1).values < 0.7
+    assert torch.equal(decision.decide(probabilities) == -1, unclear)
+    assert decision.matrix.shape == (3, 4)
+
+
+def test_the_threshold_of_binary_f1_is_half_the_best_f1():
+    probabilities, targets = made_up(20_000, 2, tail=2.0)
+    decision = ew.tune_decision(probabilities, targets, "f1")
+    reached = f1_score(targets, decision.decide(probabilities))
+    threshold = 1 / (1 + np.exp(decision.offsets_[1] - decision.offsets_[0]))
+    assert threshold == pytest.approx(reached / 2, abs=0.03)
+
+
+def best_by_grid(probabilities, targets, metric, steps=9):
+    """The best rule of the form scale times probability plus shift, on a grid: three classes."""
+    best = -np.inf
+    scales = np.geomspace(0.1, 10, steps)
+    shifts = np.linspace(-0.5, 0.5, 5)
+    one_hot = torch.nn.functional.one_hot(targets, 3).double().numpy()
+    rows = probabilities.numpy()
+    for a, b, s, t in itertools.product(scales, scales, shifts, shifts):
+        chosen = (rows * [1, a, b] + [0, s, t]).argmax(1)
+        table = torch.from_numpy(one_hot.T @ np.eye(3)[chosen])
+        best = max(best, float(metrics.get(metric)(table)))
+    return best
+
+
+@pytest.mark.parametrize("metric", CURVED)
+def test_the_solver_comes_near_the_best_rule_of_a_grid(metric):
+    probabilities, targets = made_up(400, 3)
+    sample = Beliefs(probabilities, torch.nn.functional.one_hot(targets, 3).double() / len(targets))
+    rules = solve(
+        sample, Objective(metrics.get(metric)), start_rules(sample.prior, abstaining=False)
+    )
+    # The grid is searched on the labels themselves; the solver's family is larger but it is no exhaustive search.
+    assert rules[0].value >= best_by_grid(probabilities, targets, metric) - 0.02
+
+
+@pytest.mark.parametrize("metric", [*CURVED, worst_recall, numpy_f1])
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_new_rows_are_decided_better_than_by_the_most_probable_class(metric, num_classes):
+    probabilities, targets = made_up(2000, num_classes, seed=1)
+    new_rows, truth = made_up(20_000, num_classes, seed=2)
+    decision = ew.tune_decision(probabilities, targets, metric)
+    judge = metrics.as_metric(metric)
+    tuned = float(judge(table_of(truth, decision.decide(new_rows), num_classes)))
+    plain = float(judge(table_of(truth, new_rows.argmax(1), num_classes)))
+    assert tuned >= plain - 0.005
+    if metric in ("geometric_mean", worst_recall) or (metric == "f1_macro" and num_classes == 4):
+        assert tuned > plain + 0.01
+
+
+def test_values_are_scikit_learns():
+    probabilities, targets = made_up(1000, 3)
+    decisions = ew.tune_decision(probabilities, targets, "f1_macro").decide(probabilities)
+    table = table_of(targets, decisions, 3)
+    pairs = {
+        "f1_macro": f1_score(targets, decisions, average="macro"),
+        "matthews_corrcoef": matthews_corrcoef(targets, decisions),
+        "cohen_kappa": cohen_kappa_score(targets, decisions),
+    }
+    for name, expected in pairs.items():
+        assert float(Objective(metrics.get(name)).value(table)) == pytest.approx(expected)
+
+
+def test_no_class_is_given_up_that_the_metric_counts():
+    probabilities, targets = made_up(300, 4, tail=1.5)
+    decisions = ew.tune_decision(probabilities, targets, "f1_macro").decide(probabilities)
+    assert set(decisions.tolist()) == set(targets.tolist())
+
+
+def test_without_evidence_the_most_probable_class_stays():
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(3, (60,), generator=generator)
+    probabilities = torch.rand(60, 3, generator=generator, dtype=torch.float64)
+    probabilities /= probabilities.sum(1, keepdim=True)
+    decision = ew.tune_decision(probabilities, targets, "f1_macro", guard=3.0)
+    assert torch.equal(decision.decide(probabilities), probabilities.argmax(1))
+    assert "the most probable class" in str(decision)
+    few = ew.tune_decision(probabilities[:10], targets[:10], "f1_macro")
+    assert torch.equal(few.decide(probabilities), probabilities.argmax(1))
+
+
+def test_equal_weights_change_nothing_and_repeated_rows_are_weights():
+    probabilities, targets = made_up(300, 3)
+    plain = ew.tune_decision(probabilities, targets, guard=None)
+    weighted = ew.tune_decision(
+        probabilities, targets, guard=None, sample_weight=torch.full((300,), 2.0)
+    )
+    np.testing.assert_allclose(plain.matrix, weighted.matrix, atol=1e-9)
+
+
+def test_rows_come_back_as_the_kind_that_went_in():
+    probabilities, targets = made_up(100, 3)
+    decision = ew.tune_decision(probabilities.numpy(), targets.numpy())
+    from_array, from_tensor = decision.decide(probabilities.numpy()), decision.decide(probabilities)
+    assert isinstance(from_array, np.ndarray)
+    assert isinstance(from_tensor, torch.Tensor)
+    assert from_array.tolist() == from_tensor.tolist()
+
+
+def test_the_answer_is_the_same_every_time():
+    probabilities, targets = made_up(200, 3)
+    first, second = (ew.tune_decision(probabilities, targets) for _ in range(2))
+    np.testing.assert_array_equal(first.matrix, second.matrix)
+
+
+@pytest.mark.parametrize("subject_to", [None, "recall[b] >= 0.3, coverage >= 0.5"])
+def test_a_decision_survives_json(subject_to):
+    probabilities, targets = made_up(500, 3)
+    decision = ew.tune_decision(
+        probabilities, targets, subject_to=subject_to, classes=["a", "b", "c"]
+    )
+    again = ew.Decision.from_dict(json.loads(json.dumps(decision.to_dict())))
+    assert torch.equal(again.decide(probabilities), decision.decide(probabilities))
+    assert str(again) == str(decision)
+    prior = [0.2, 0.3, 0.5]
+    rules = [one.with_prior(prior).decide(probabilities) for one in (decision, again)]
+    assert float((rules[0] == rules[1]).double().mean()) > 0.99
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=3, max_size=6), st.integers(0, 1000))
+def test_offsets_are_readable_where_a_decision_is_one(scales, seed):
+    generator = torch.Generator().manual_seed(seed)
+    size = len(scales)
+    rows = torch.rand(50, size, generator=generator, dtype=torch.float64) + 1e-6
+    rows /= rows.sum(1, keepdim=True)
+    constants = torch.rand(size, 1, generator=generator, dtype=torch.float64)
+    decision = ew.Decision((torch.diag(torch.tensor(scales).double()) + constants).numpy())
+    offsets = torch.from_numpy(decision.offsets_)
+    assert torch.equal((rows.log() + offsets).argmax(1), decision.decide(rows))
+    assert decision.offsets_.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_decisions_that_are_more_than_offsets_have_none():
+    assert ew.Decision([[1, 0, 0.2], [0, 1, 0], [0, 0, 1]]).offsets_ is None
+    assert ew.Decision(np.eye(3) + np.array([0, 0.1, 0])).offsets_ is None
+    assert ew.Decision([[1, 0, 0.5], [0, 1, 0.5]]).offsets_ is None
+
+
+def test_scales_and_shifts_are_found_whatever_is_added_to_rows():
+    generator = torch.Generator().manual_seed(0)
+    scales, shifts, rows = torch.rand(3, 7, generator=generator, dtype=torch.float64)
+    found = scales_and_shifts(torch.diag(scales) + shifts + rows.unsqueeze(1))
+    torch.testing.assert_close(found[0], scales)
+    torch.testing.assert_close(found[1], shifts - shifts[0])
+    assert scales_and_shifts(torch.rand(5, 5, generator=generator)) is None
+
+
+def test_many_classes_are_decided_by_scales_and_shifts_as_by_the_product():
+    probabilities, _ = made_up(200, 20, tail=0.1)
+    generator = torch.Generator().manual_seed(0)
+    scales, shifts = torch.rand(2, 20, generator=generator, dtype=torch.float64)
+    matrix = torch.diag(scales) + 0.1 * shifts
+    expected = (probabilities @ matrix).argmax(1)
+    assert torch.equal(ew.Decision(matrix.numpy()).decide(probabilities), expected)
+
+
+WORDS = {
+    "fraud from a probability of 0.18 on; legal below.": np.diag([0.18, 0.82]),
+    "always legal.": [[1, 0], [1, 0]],
+    "fraud from a probability of 0.60 on; no decision from 0.10; legal below.": [
+        [0, -1, -0.4],
+        [-4, 0, -0.4],
+    ],
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_two_classes_in_words(words):
+    assert str(ew.Decision(WORDS[words], classes=["legal", "fraud"])) == words
+
+
+def test_more_classes_in_words():
+    assert str(ew.Decision(np.eye(3))) == "the most probable class."
+    text = str(
+        ew.Decision(np.diag([0.5, 1.0, 1.5]) + np.array([0, 0.2, 0]), classes=["a", "b", "c"])
+    )
+    assert text.splitlines() == [
+        "the largest of",
+        "  a: 0.5 × its probability",
+        "  b: 1 × its probability + 0.2",
+        "  c: 1.5 × its probability.",
+    ]
+
+
+def test_decisions_need_torch_and_numpy_alone():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['sklearn', 'scipy', 'pandas', 'numba']))\n"
+        "import torch, eastward as ew\n"
+        "p = torch.tensor([[0.6, 0.4], [0.9, 0.1]]).repeat(20, 1)\n"
+        "ew.tune_decision(p, torch.tensor([1, 0]).repeat(20), 'f1', subject_to='recall[1] >= 0.5')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_metric_where_lower_is_better_is_minimised():
+    probabilities, targets = made_up(1000, 3)
+    error = Metric("error", lambda table: 1 - metrics.f1(table), higher_is_better=False)
+    same = ew.tune_decision(probabilities, targets, error).matrix
+    np.testing.assert_allclose(same, ew.tune_decision(probabilities, targets).matrix, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_three_hundred_classes_and_a_hundred_thousand_rows_take_seconds():
+    import time
+
+    probabilities, targets = made_up(100_000, 300, tail=0.01)
+    begin = time.perf_counter()
+    ew.tune_decision(probabilities.float(), targets)
+    assert time.perf_counter() - begin < 90  # 61 s on a busy machine of two cores
