@@ -10,7 +10,8 @@ import pytest
 from command_runs import claims, fresh, run
 
 from eastward import metrics
-from eastward.comparison import DEFAULT_METHODS, method_names
+from eastward.cli.compare import LogLines
+from eastward.comparison import DEFAULT_METHODS, Progress, method_names
 
 COMMANDS = ["demo", "compare", "train", "evaluate", "predict", "report", "metrics", "datasets"]
 
@@ -184,3 +185,13 @@ def test_the_demo_compares_trains_and_names_its_report(tmp_path):
     assert "here/report.html" in done.out
     assert (tmp_path / "here" / "report.html").stat().st_size < 5_000_000
     assert fresh("evaluate", tmp_path / "here", tmp_path / "no.csv").code == 2
+
+
+def test_progress_in_a_log_is_a_line_every_half_minute():
+    moments = iter([0.0, 10.0, 29.0, 31.0, 40.0, 50.0])
+    lines: list[str] = []
+    report = LogLines(lines.append, clock=lambda: next(moments))
+    for done in range(1, 7):
+        cell = {"method": "forest", "split": done - 1, "score": 0.5}
+        report(Progress(done, 6, cell, None))
+    assert [line.split()[0] for line in lines] == ["1/6", "4/6", "6/6"]

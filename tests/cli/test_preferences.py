@@ -31,6 +31,8 @@ def test_numbers_and_booleans_are_named_as_they_are_written():
         ("plain.csv", "0,1,2\n3,0,4\n5,6,0\n"),
         ("semicolons.csv", "0;1;2\n3;0;4\n5;6;0\n"),
         ("named.csv", "true,no pet,cat,dog\ndog,4,3,0\ncat,2,0,1\nno pet,0,5,6\n"),
+        ("bars.csv", "true|cat|dog|no pet\ncat|0|1|2\ndog|3|0|4\nno pet|5|6|0\n"),
+        ("commas.csv", "0;1,0;2\n3;0;4,0\n5;6;0\n"),
         ("lists.json", "[[0, 1, 2], [3, 0, 4], [5, 6, 0]]"),
         (
             "named.json",
@@ -61,6 +63,14 @@ def test_costs_are_brought_into_the_order_of_the_classes(tmp_path, name, text):
             "class in --cost of eastward must be one of cat, dog, no pet; got 'bird'",
         ),
         ("cut.json", "[[0, 1", "a .csv or .json table"),
+        ("spaces.csv", "0 1 2\n3 0 4\n5 6 0\n", "separated by commas, semicolons, tabs or bars"),
+        ("colons.csv", "true:cat:dog\ncat:0:1\n", "got the first line 'true:cat:dog'"),
+        ("surplus.csv", "true,cat,dog\ncat,0,1,7\ndog,1,0\n", "3 cells in each row"),
+        ("short.csv", "true,cat,dog\ncat,0\ndog,1,0\n", "got 2 in row 2"),
+        ("twice.csv", "true,cat,cat\ncat,0,1\ndog,1,0\n", "has each class once; got 'cat'"),
+        ("zero.csv", "0,0,0\n0,0,0\n0,0,0\n", "in which decisions differ in cost"),
+        ("equal.csv", "1,1,1\n2,2,2\n3,3,3\n", "costs the same whatever is decided"),
+        ("zero.json", "{}", "in which decisions differ in cost"),
         ("infinite.csv", "0,1,2\n3,0,inf\n5,6,0\n", "all finite"),
     ],
 )

@@ -46,6 +46,21 @@ def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table,
     assert "eastward predict" in done.out
 
 
+def test_batches_too_small_for_a_class_are_in_the_report_and_on_the_screen(tmp_path):
+    rare = claims()
+    rare["fraud"] = np.where(np.arange(len(rare)) % 60 == 0, "yes", "no")
+    rare.to_csv(tmp_path / "rare.csv", index=False)
+    words = ["train", tmp_path / "rare.csv", "-t", "fraud", "-o", tmp_path / "m", *SMALL]
+    done = run(*words, "--recipe", "paper")
+    assert done.code == 0, done.err
+    sentence = "hold no row of classes ['yes'], and f1_macro of a batch leaves them out"
+    assert f"note: stage 'EAST': most batches of 32 rows {sentence}" in " ".join(done.err.split())
+    (note, *_) = json.loads((tmp_path / "m" / "summary.json").read_text())["training"]["notes"]
+    assert sentence in note
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "most batches of 32 rows hold no row" in page
+
+
 def test_a_program_gets_one_document(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL, "--json")
     assert done.code == 0, done.err

@@ -33,9 +33,9 @@ def test_a_file_that_is_not_there_lists_its_neighbours(tmp_path):
 
 
 def test_an_unknown_kind_of_file_lists_the_known_ones(tmp_path):
-    sentence = failing(tmp_path / "claims.xlsx", "x")
+    sentence = failing(tmp_path / "claims.xls", "x")
     assert "must be a file that ends in .csv, .tsv, .jsonl" in sentence
-    assert "got 'claims.xlsx'" in sentence
+    assert "got 'claims.xls'" in sentence
     assert "without outer compression" in failing(tmp_path / "claims.parquet.gz", "x")
 
 

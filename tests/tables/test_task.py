@@ -8,6 +8,7 @@ import pytest
 from sample_tables import claims
 
 from eastward.tables import describe_task, label_codes, load_task
+from eastward.tables.classes import renamed
 
 
 def failing(frame: pd.DataFrame, target: str = "y", **options) -> str:
@@ -141,6 +142,70 @@ def test_a_feature_that_tells_the_target_is_pointed_out():
     assert not warned(table(LABELS, leak=noisy), "'leak'", "without a mistake")
 
 
+def test_a_leak_with_one_mistake_in_six_hundred_rows_is_pointed_out():
+    labels = ["a", "b", "b"] * 200
+    leak = [label.upper() for label in labels]
+    leak[5] = "A"
+    assert warned(table(labels, leak=leak), "'leak'", "with 1 mistake:")
+    honest = [label if k % 20 else "A" for k, label in enumerate(leak)]
+    assert not warned(table(labels, honest=honest), "'honest'", "alone tells")
+
+
+def test_the_largest_class_alone_is_no_leak():
+    labels = ["no"] * 590 + ["yes"] * 10
+    assert not warned(table(labels, flag=["x", "y"] * 300), "'flag'", "alone tells")
+
+
+def test_an_id_is_found_although_rows_are_copied():
+    frame = table(LABELS, key=[f"K{k}" for k in range(100)])
+    copied = pd.concat([frame, frame.head(30)], ignore_index=True)
+    assert warned(copied, "'key'", "id")
+    assert warned(copied, "rows", "copies of others")
+
+
+def test_dates_get_a_hint_and_are_no_ids():
+    days = pd.date_range("2020-01-01", periods=100).strftime("%d.%m.%Y")
+    assert warned(table(LABELS, day=days), "'day'", "--time")
+    assert not warned(table(LABELS, day=days), "'day'", "id;")
+
+
+def test_labels_that_differ_by_case_or_blanks_are_reported_and_merged_on_request():
+    frame = table(["Yes", "yes", "yes ", "no"] * 10)
+    assert warned(frame, "'Yes', 'yes', 'yes '", "--merge-labels")
+    assert len(load_task(frame, "y").classes) == 4
+    task = load_task(frame, "y", merge_labels=True)
+    assert task.classes.tolist() == ["Yes", "no"]
+    again = renamed(pd.Series(["YES", " yes", "no", None]), task.renamed)
+    assert again.tolist()[:3] == ["Yes", "Yes", "no"]
+    assert again.isna().tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "classes", "rows"),
+    [
+        ({"drop_rare_classes": True}, ["a", "b", "c"], 25),
+        ({"min_class_rows": 4}, ["a", "b"], 22),
+        ({"merge_rare": "other"}, ["a", "b", "other"], 26),
+        ({"merge_rare": "other", "min_class_rows": 4}, ["a", "b", "other"], 26),
+    ],
+)
+def test_rare_classes_are_dropped_or_merged_on_request(options, classes, rows):
+    frame = table(["a"] * 12 + ["b"] * 10 + ["c"] * 3 + ["d"])
+    task = load_task(frame, "y", **options)
+    assert task.classes.tolist() == classes
+    assert len(task.features) == len(task.labels) == rows
+    assert any("rows" in note or "single row" in note for note in task.notes)
+    if "merge_rare" in options:
+        assert task.renamed == {"c": "other", "d": "other"}
+
+
+def test_a_merged_class_needs_two_rows_and_another_class():
+    frame = table(["a"] * 12 + ["b"] * 12 + ["c"])
+    assert "a single row of 'other'" in failing(frame, merge_rare="other")
+    assert "at least two classes" in failing(frame, min_class_rows=13)
+    assert "min_class_rows of load_task must be >= 2" in failing(frame, min_class_rows=1)
+
+
 def test_copies_are_counted_with_those_that_contradict():
     frame = pd.DataFrame({"x": np.arange(40.0) ** 1.5, "y": ["a", "b"] * 20})
     assert not any("cop" in warning for warning in described(frame))
@@ -152,6 +217,8 @@ def test_numbers_with_a_few_words_between_are_pointed_out():
     values = [str(k % 50) for k in range(99)] + ["unknown"]
     assert warned(table(LABELS, mixed=values), "'mixed' has mixed types", "'unknown' (row 100)")
     assert not warned(table(LABELS, mixed=[*values[:99], "?"]), "'mixed' has mixed types")
+    commas = [f"{k % 50},5" for k in range(99)] + ["unknown"]
+    assert warned(table(LABELS, mixed=commas), "'mixed' has mixed types", "'unknown' (row 100)")
 
 
 def test_rare_classes_are_pointed_out():

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,13 +20,16 @@ from eastward.cli.output import emit_json, result_console, say, status_console, 
 if TYPE_CHECKING:
     from eastward.comparison import Comparison, Progress
 
-__all__ = ["compare", "live_table"]
+__all__ = ["LogLines", "compare", "live_table"]
+
+SECONDS_BETWEEN_LINES = 30.0
 
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out",
         "-o",
+        parser=options.named_path,
         metavar="DIR",
         help="Folder for numbers and report; a comparison that was stopped there goes on.",
     ),
@@ -75,8 +79,15 @@ def compare(
     epochs: Epochs = 200,
     hidden: Hidden = "512,256,128",
     ignore: options.Ignore = None,
+    group: options.Group = None,
+    time: options.Time = None,
+    decimal: options.Decimal = None,
+    text: options.AsText = None,
     drop_missing_target: options.DropMissing = False,
     drop_rare_classes: options.DropRare = False,
+    min_class_rows: options.MinClassRows = None,
+    merge_rare: options.MergeRare = None,
+    merge_labels: options.MergeLabels = False,
     seed: options.Seed = 0,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
@@ -108,7 +119,14 @@ def compare(
         target,
         drop_missing_target=drop_missing_target,
         drop_rare_classes=drop_rare_classes,
+        min_class_rows=min_class_rows,
+        merge_rare=merge_rare,
+        merge_labels=merge_labels,
         ignore=ignore or (),
+        group=group,
+        time=time,
+        decimal=decimal,
+        text=text or (),
         encoding=encoding,
     )
     name, bound = metric_choice(metric, prefer, cost, task.classes)
@@ -135,6 +153,8 @@ def compare(
             budget=budget,
             preprocess=make_vectorizer(),
             progress=progress,
+            groups=task.groups,
+            times=task.times,
             metric_options=bound,
             method_options={"hidden": layer_widths(hidden), "max_epochs": epochs},
         )
@@ -161,7 +181,7 @@ def live_table() -> Iterator[Callable[[Progress], None]]:
     if wants_json():
         yield _ignored
     elif not sys.stderr.isatty():
-        yield lambda progress: console.print(_line(progress), style="dim", soft_wrap=True)
+        yield LogLines(lambda line: console.print(line, style="dim", soft_wrap=True))
     else:
         with Live(console=console, transient=True, refresh_per_second=4) as live:
 
@@ -171,6 +191,22 @@ def live_table() -> Iterator[Callable[[Progress], None]]:
                 live.update(comparison_table(so_far, width=console.width, title=title))
 
             yield update
+
+
+class LogLines:
+    """Progress where nobody watches, as in a log: the first cell, the last one, and one every half minute."""
+
+    def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
+        self.show, self.clock = show, clock
+        self.shown_at = float("-inf")
+
+    def __call__(self, progress: Progress) -> None:
+        """Show what is finished, if it is time for a line."""
+        now = self.clock()
+        last = progress.done == progress.total
+        if last or progress.cell is None or now - self.shown_at >= SECONDS_BETWEEN_LINES:
+            self.show(_line(progress))
+            self.shown_at = now
 
 
 def _ignored(_: object) -> None:

@@ -16,7 +16,14 @@ from eastward.cli.output import emit_json, result_console, say, wants_json
 __all__ = ["demo"]
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model and its report.")
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        parser=options.named_path,
+        metavar="DIR",
+        help="Folder for the model and its report.",
+    ),
 ]
 METHODS = ("cross_entropy", "cross_entropy_tuned", "eastward", "random_forest")
 NETWORK: dict[str, Any] = {"hidden": (64, 32), "max_epochs": 30}

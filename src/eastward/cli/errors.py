@@ -69,7 +69,8 @@ def explanation(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         return _of_the_system(error)
     if isinstance(error, ModuleNotFoundError):
-        return f"{error}. Install everything with  pip install 'eastward[tabular]'", EXIT_UNEXPECTED
+        advice = ". Install everything with  pip install 'eastward[tabular]'"
+        return f"{error}{'' if 'pip install' in str(error) else advice}", EXIT_UNEXPECTED
     if isinstance(error, ValueError | TypeError) and _is_ours(error):
         return str(error), EXIT_WRONG_INPUT
     return _unexpected(error)

@@ -17,7 +17,12 @@ __all__ = ["evaluate"]
 
 ReportFile = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Also write a report (.html, .md or .json)."),
+    typer.Option(
+        "--report",
+        parser=options.named_path,
+        metavar="FILE",
+        help="Also write a report (.html, .md or .json).",
+    ),
 ]
 Bootstrap = Annotated[
     int, typer.Option("--bootstrap", min=0, help="Resamples for the intervals; 0 for none.")
@@ -76,6 +81,7 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
     from eastward import _checks
     from eastward.cli.predict import checked_columns
     from eastward.tables import Column, iter_tables, label_codes, table_columns
+    from eastward.tables.classes import renamed
 
     target = model.task["target"]
     if target not in table_columns(data, encoding=encoding):
@@ -87,7 +93,8 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
     for part in iter_tables(
         data, model.batch_rows, columns=columns, kinds=kinds, encoding=encoding
     ):
-        found = label_codes(part[target], model.classes, target)
+        labels = renamed(part[target], model.task.get("renamed_labels", {}))
+        found = label_codes(labels, model.classes, target)
         missing += int((found < 0).sum())
         logs.append(model.log_probabilities(part)[found >= 0])
         codes.append(found[found >= 0])

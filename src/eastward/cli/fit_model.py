@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from eastward import _checks
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
+from eastward.comparison.splits import grouped_split, later_rows
 from eastward.estimator import EASTClassifier
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary, write_report
 from eastward.tables import Task, copies_across, make_vectorizer
+from eastward.training.grouped_folds import periods
 
 __all__ = ["FitPlan", "fit_model", "held_out_rows"]
 
@@ -59,9 +61,9 @@ def fit_model(
     The order is such that whatever stops it leaves something whole: checkpoints while it trains, then the model,
     then its report. The checkpoints go last.
     """
-    held = held_out_rows(task.labels, plan.holdout, plan.seed)
+    trained, held = split_rows(task, plan)
     facts = {**facts, "warnings": [*facts["warnings"], *_repeated(task, held)]}
-    model = _trained(task, facts, plan, ~held, folder / CHECKPOINT)
+    model = _trained(task, facts, plan, trained, folder / CHECKPOINT)
     save_model(model, folder)
     judged = _evaluation(model, task, held) if held.any() else None
     training = {**model.classifier.report_, "history": model.classifier.history_}
@@ -78,6 +80,41 @@ def fit_model(
     write_summary(summary, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
+
+
+def split_rows(task: Task, plan: FitPlan) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Rows to train on and rows to judge by, apart in time and without a group on both sides if the task has such."""
+    held = held_out_rows(task.labels, plan.holdout, plan.seed)
+    if not held.any() or (task.groups is None and task.times is None):
+        return ~held, held
+    if task.times is not None:
+        held = later_rows(task.times, 1 - plan.holdout)
+    elif task.groups is not None:
+        codes = np.unique(task.labels, return_inverse=True)[1]
+        rows = grouped_split(codes, task.groups, plan.holdout, plan.seed)[1]
+        held = np.isin(np.arange(len(codes)), rows)
+    trained = ~held
+    if task.groups is not None:
+        trained &= ~np.isin(task.groups, task.groups[held])
+    return trained, _judged(task, plan, trained, held)
+
+
+def _judged(
+    task: Task, plan: FitPlan, trained: NDArray[np.bool_], held: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The rows held out whose class is trained on; nobody can predict another one."""
+    known = np.isin(task.labels, np.unique(task.labels[trained]))
+    if len(np.unique(task.labels[trained])) < 2:
+        got = f"{int(trained.sum()):,} rows to train on, of one class"
+        advice = f"Take another column, or another --holdout than {plan.holdout:g}."
+        _checks.fail("train", "--group or --time", "such that two classes are left", got, advice)
+    if (held & ~known).any():
+        unseen = ", ".join(map(repr, np.unique(task.labels[held & ~known]).tolist()[:5]))
+        note(
+            f"look: {int((held & ~known).sum()):,} rows held out are of classes that training rows do not have "
+            f"({unseen}), and are not judged"
+        )
+    return held & known
 
 
 def _repeated(task: Task, held: NDArray[np.bool_]) -> list[str]:
@@ -151,17 +188,25 @@ def _trained(
         **plan.parameters,
     )
     weights = None if task.weights is None else task.weights[rows]
-    classifier.fit(vectors, task.labels[rows], weights)
+    classifier.fit(vectors, task.labels[rows], weights, groups=_kept_together(task, rows))
     if classifier.report_["interrupted"]:
         raise KeyboardInterrupt
     remembered = {
         "target": task.target,
         "columns": facts["columns"],
+        "renamed_labels": dict(task.renamed),
         "metric": classifier.metric_.name,
         "trained_rows": int(rows.sum()),
         "data": dict(facts),
     }
     return TableModel(classifier, vectorizer, remembered)
+
+
+def _kept_together(task: Task, rows: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """What the folds inside the classifier must not split: groups, or else periods."""
+    if task.groups is not None:
+        return task.groups[rows]
+    return None if task.times is None else periods(task.times[rows])
 
 
 def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:

@@ -11,27 +11,44 @@ import typer
 from eastward.cli.output import json_option
 
 __all__ = [
+    "AsText",
     "Cost",
     "Data",
+    "Decimal",
     "DropMissing",
     "DropRare",
     "Encoding",
+    "Group",
     "Ignore",
     "Json",
+    "MergeLabels",
+    "MergeRare",
     "MetricName",
+    "MinClassRows",
     "Model",
     "Prefer",
     "Seed",
     "Target",
+    "Time",
     "Weight",
     "command_line",
+    "named_path",
 ]
+
+
+def named_path(text: str) -> Path:
+    """The path that an option names; an empty one would be the current folder, which nobody meant."""
+    if not text.strip():
+        raise typer.BadParameter("must be a path; got an empty text.")
+    return Path(text)
+
 
 Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A table: .csv, .tsv, .jsonl (also .gz, .zst), .parquet, .arrow or .feather.",
+        help="A table: .csv, .tsv, .jsonl (also .gz, .zst, .zip), .json, .xlsx, .parquet, .arrow or .feather. "
+        "book.xlsx#Claims names a sheet, files.zip#claims.csv a member.",
     ),
 ]
 Model = Annotated[
@@ -79,11 +96,66 @@ Weight = Annotated[
         help="Numbers that say how much each row counts, in training and in judging: 2 is the row twice.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COLUMN",
+        help="Rows with the same value, such as rows of one patient, stay on one side of every split. No feature.",
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="Dates or numbers: judge by rows that are later than those trained on.",
+    ),
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing-target", help="Leave rows without a label out.")
 ]
 DropRare = Annotated[
     bool, typer.Option("--drop-rare-classes", help="Leave rows out whose class occurs only once.")
+]
+MinClassRows = Annotated[
+    int | None,
+    typer.Option(
+        "--min-class-rows",
+        min=2,
+        metavar="ROWS",
+        help="Leave rows out whose class has fewer rows than this.",
+    ),
+]
+MergeRare = Annotated[
+    str | None,
+    typer.Option(
+        "--merge-rare",
+        metavar="NAME",
+        help="Make one class of the classes with fewer than --min-class-rows (10 if not given), such as other.",
+    ),
+]
+MergeLabels = Annotated[
+    bool,
+    typer.Option(
+        "--merge-labels", help="Make one class of labels that differ by case or blanks only."
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal",
+        metavar="SIGN",
+        help="The decimal sign, . or , where a column could be read both ways; found if not given.",
+    ),
+]
+AsText = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        help="Keep a column as it is written, such as codes that look like numbers. May be repeated.",
+    ),
 ]
 Encoding = Annotated[
     str, typer.Option("--encoding", metavar="NAME", help="Of text files, for example cp1252.")
@@ -97,12 +169,12 @@ Json = Annotated[
 ]
 
 
-def command_line(context: Any, **changes: Any) -> str:
+def command_line(context: Any, *, program: str = "eastward", **changes: Any) -> str:
     """The command that is running, as one would type it, with some of its options changed.
 
     Options at their default are left out; an option changed to None or False is, too.
     """
-    words = ["eastward", context.info_name]
+    words = [*program.split(), context.info_name]
     given = {**context.params, **changes}
     for parameter in context.command.params:
         value = given.get(parameter.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
+        parser=options.named_path,
         metavar="OUT",
         help="File to write; its ending says how (.csv, .parquet …).",
     ),
@@ -33,6 +35,15 @@ Keep = Annotated[
     list[str] | None,
     typer.Option("--keep", metavar="COLUMN", help="Copy a column, such as an id. May be repeated."),
 ]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--for-spreadsheet",
+        help="Put an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1.",
+    ),
+]
+# With one of these a spreadsheet takes a text for a formula, and runs it when the file is opened.
+FORMULA = r"^[=+\-@\t\r]"
 
 
 def predict(
@@ -40,6 +51,7 @@ def predict(
     data: options.Data,
     output: Output,
     keep: Keep = None,
+    for_spreadsheet: Spreadsheet = False,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
@@ -51,24 +63,67 @@ def predict(
     \b
     Examples:
       eastward predict fraud-model new-claims.parquet -o predictions.csv --keep claim_id
+      eastward predict fraud-model new-claims.csv -o for-excel.csv --for-spreadsheet
     """
     from eastward.model_folder import load_model
     from eastward.tables import TableWriter, count_rows
 
     started = time.perf_counter()
+    check_not_input(output, data)
     loaded = load_model(model)
     wanted = checked_columns(loaded, data, keep or [], encoding)
     rows = 0
     writer = TableWriter(output)
+    if writer.form.is_delimited and not for_spreadsheet:
+        _warn_of_formulas(loaded.classes.tolist())
     with writer, _progress(count_rows(data)) as advance:
         for part in predicted_parts(loaded, data, wanted, keep or [], encoding):
-            writer.write(part)
+            writer.write(harmless(part) if for_spreadsheet else part)
             rows += len(part)
             advance(len(part))
     seconds = time.perf_counter() - started
     if wants_json():
         emit_json({"output": str(output), "rows": rows, "seconds": round(seconds, 3)})
     say(f"{rows:,} rows in {seconds:.1f} s, written to {output}")
+
+
+def check_not_input(output: Path, data: Path) -> None:
+    """Predictions never replace the table that they are made from."""
+    from eastward import _checks
+    from eastward.tables.formats import file_and_part
+
+    file = file_and_part(data)[0]
+    if output.exists() and file.exists() and output.samefile(file):
+        advice = "Choose another name: the table would be replaced by its predictions."
+        _checks.fail("predict", "--output", "another file than the input", output, advice)
+
+
+def _warn_of_formulas(labels: list[Any]) -> None:
+    formulas = [label for label in labels if isinstance(label, str) and re.match(FORMULA, label)]
+    if formulas:
+        note(
+            f"note: a spreadsheet would run the label {formulas[0][:40]!r} as a formula: "
+            "add --for-spreadsheet, or import the column as text"
+        )
+
+
+def harmless(frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` with an apostrophe before every text that a spreadsheet would run; it shows the rest as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> harmless(pd.DataFrame({"label": ["=1+1", "yes"], "n": [-1, 1]}))["label"].tolist()
+    ["'=1+1", 'yes']
+    """
+    texts = frame.select_dtypes(include=["object", "str"])
+    changed = {
+        name: column.where(
+            ~column.astype("str").str.match(FORMULA, na=False), "'" + column.astype("str")
+        )
+        for name, column in texts.items()
+    }
+    return frame.assign(**changed) if changed else frame
 
 
 def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str) -> list[str]:
@@ -97,6 +152,7 @@ def predicted_parts(
     model: TableModel, data: Any, columns: list[str], keep: list[str], encoding: str = "utf-8"
 ) -> Iterator[pd.DataFrame]:
     """Predictions of ``data`` part by part: kept columns, ``prediction``, and a probability for each class."""
+    import numpy as np
     import pandas as pd
 
     from eastward.tables import iter_tables, label_names
@@ -112,6 +168,9 @@ def predicted_parts(
         scores = dict(zip(names, probabilities.T, strict=True))
         yield pd.DataFrame({**kept, "prediction": chosen, **scores})
         first_row += len(part)
+    if not first_row:  # a header without rows gives one
+        empty = {**dict.fromkeys(keep, model.classes[:0]), "prediction": model.classes[:0]}
+        yield pd.DataFrame({**empty, **dict.fromkeys(names, np.zeros(0))})
 
 
 def _ignored(_: object) -> None:

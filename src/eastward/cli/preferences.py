@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from eastward import _checks, metrics
 from eastward.tables import label_names
+from eastward.tables.formats import SEPARATORS
 
 __all__ = ["cost_table", "metric_choice", "preferred_betas"]
 
@@ -29,6 +30,7 @@ def metric_choice(
     >>> metric_choice("f1_macro", ["recall:fraud=5"], None, np.array(["fraud", "no"]))
     ('f_beta', {'beta': {'fraud': 5.0}})
     """
+    metric = metric.strip().lower()
     if prefer and cost is not None:
         _checks.fail("eastward", "--prefer", "left out when --cost is given", prefer[0])
     if prefer:
@@ -49,7 +51,7 @@ def metric_choice(
         advice = f"Use {metric}_macro, or {metric}_weighted."
         got = f"{metric} for {len(classes)} classes"
         _checks.fail("eastward", "--metric", "a metric of many classes", got, advice)
-    return metric, None
+    return chosen.name, None
 
 
 def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, float]:
@@ -112,21 +114,62 @@ def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
         expected = f"a table of {len(classes)} rows and columns, one for each class, all finite"
         _checks.fail("eastward", "--cost", expected, f"{path.name} of shape {costs.shape}")
+    _check_differences(costs, path)
     return [[float(cost) for cost in row] for row in costs]
 
 
 def _rows(text: str) -> Any:
     """Cells of a CSV; with names in the first row and column (so no number in its corner), a mapping of mappings."""
-    separator = "\t" if "\t" in text else ";" if ";" in text else ","
+    separator = _separator(text)
     rows = [
         [cell.strip() for cell in row]
         for row in csv.reader(text.splitlines(), delimiter=separator)
         if any(cell.strip() for cell in row)
     ]
+    if separator != ",":
+        rows = [[_with_point(cell) for cell in row] for row in rows]
+    _check_widths(rows)
     if not rows or _is_number(rows[0][0]):
         return rows
-    header = rows[0][1:]
-    return {row[0]: dict(zip(header, row[1:], strict=False)) for row in rows[1:]}
+    header, names = rows[0][1:], [row[0] for row in rows[1:]]
+    for named in (header, names):
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            _checks.fail("eastward", "--cost", "a table that has each class once", repr(twice[0]))
+    return {row[0]: dict(zip(header, row[1:], strict=True)) for row in rows[1:]}
+
+
+def _separator(text: str) -> str:
+    """What stands between the cells of the first line, most often."""
+    first = text.lstrip().partition("\n")[0]
+    separator = max(SEPARATORS, key=first.count)
+    if not first.count(separator):
+        expected = "a table whose cells are separated by commas, semicolons, tabs or bars"
+        _checks.fail("eastward", "--cost", expected, f"the first line {first.strip()!r}")
+    return separator
+
+
+def _check_widths(rows: list[list[str]]) -> None:
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            expected = f"a table with {len(rows[0])} cells in each row, as in the first"
+            got = f"{len(row)} in row {number}"
+            _checks.fail("eastward", "--cost", expected, got)
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma, which is possible where commas do not separate cells."""
+    point = cell.replace(",", ".")
+    return point if _is_number(point) else cell
+
+
+def _check_differences(costs: NDArray[np.float64], path: Path) -> None:
+    """If each row holds one number, all decisions cost the same and nothing can be learnt."""
+    if (costs == costs[:, :1]).all():
+        expected = "a table in which decisions differ in cost"
+        got = f"{path.name}, where each true class costs the same whatever is decided"
+        advice = "A right decision usually costs 0, a wrong one more."
+        _checks.fail("eastward", "--cost", expected, got, advice)
 
 
 def _is_number(text: str) -> bool:

@@ -22,13 +22,19 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
+        parser=options.named_path,
         metavar="FILE",
         help="Where to: .html, .md or .json; DIR/report.html if not given.",
     ),
 ]
 Figures = Annotated[
     Path | None,
-    typer.Option("--figures", metavar="DIR", help="Also write every picture as PNG and SVG."),
+    typer.Option(
+        "--figures",
+        parser=options.named_path,
+        metavar="DIR",
+        help="Also write every picture as PNG and SVG.",
+    ),
 ]
 
 

@@ -28,7 +28,10 @@ from eastward.tables import (
     label_names,
     make_vectorizer,
 )
+from eastward.tables.columns import names_as_text
 from eastward.tables.reading import to_frame
+from eastward.tables.task import check_roles
+from eastward.tables.tidying import tidied
 from eastward.training.streams import ParquetTable
 
 __all__ = ["StreamedTask", "fit_stream_model", "open_stream"]
@@ -68,24 +71,33 @@ def open_stream(
     holdout: float,
     seed: int,
     weight: str | None = None,
+    decimal: str | None = None,
+    text: Sequence[str] = (),
 ) -> StreamedTask:
     """Look at the files: fit preprocessing on a bounded sample, count classes and unknown categories."""
     table = ParquetTable(data)
     weighed = [] if weight is None else [weight]
-    for argument, names in (("target", [target]), ("ignore", ignore), ("weight", weighed)):
+    named = {"target": [target], "ignore": ignore, "weight": weighed}
+    check_roles(named)
+    for argument, names in {**named, "text": text}.items():
         for name in names:
             table.check_column(name, argument=argument)
     columns = table.columns_without([target, *ignore, *weighed])
     shares = draw_shares(table, seed, held=0.1, test=holdout)
     raw = TableStream(table, target, columns, shares)
     sample = rows_for(raw, "sample", [*columns, target])
-    frame = to_frame(sample.select(columns))
-    kinds = frame_columns(frame)
+    kept = [name for name in text if name in columns]
+    read = names_as_text(to_frame(sample.select(columns)), kept)
+    tidy = tidied(read, decimal=decimal, text=kept)
+    frame = tidy.table
+    kinds = frame_columns(frame, tidy.formats)
     vectorizer = make_vectorizer().fit(frame)
     labels = plain_values(sample.column(target))
     counts = table.value_counts(target)
     counts.pop(None, None)
-    facts = _facts(Task(frame, labels, target, data.stem), counts, table)
+    facts = _facts(
+        Task(frame, labels, target, data.stem, tidy.notes, formats=tidy.formats), counts, table
+    )
     facts["warnings"] += unknown_categories(table, vectorizer, kinds)
     stream = TableStream(table, target, columns, shares, FrameVectors(vectorizer, kinds), weight)
     return StreamedTask(data.stem, stream, vectorizer, facts, np.unique(np.asarray(list(counts))))
@@ -115,7 +127,7 @@ def unknown_categories(
     encoders = vectorizer.named_steps["columns"].transformers_
     for column in columns:
         known = getattr(encoders.get(column.name), "categories_", None)
-        if column.kind not in ("category", "text") or known is None:
+        if column.kind not in ("category", "text") or known is None or column.format is not None:
             continue
         counts = table.value_counts(column.name)
         counts.pop(None, None)

@@ -20,7 +20,14 @@ __all__ = ["train"]
 MEMORY_BYTES = 2 << 30
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model and its report.")
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        parser=options.named_path,
+        metavar="DIR",
+        help="Folder for the model and its report.",
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
 Overwrite = Annotated[
@@ -69,8 +76,15 @@ def train(
     cost: options.Cost = None,
     ignore: options.Ignore = None,
     weight: options.Weight = None,
+    group: options.Group = None,
+    time: options.Time = None,
+    decimal: options.Decimal = None,
+    text: options.AsText = None,
     drop_missing_target: options.DropMissing = False,
     drop_rare_classes: options.DropRare = False,
+    min_class_rows: options.MinClassRows = None,
+    merge_rare: options.MergeRare = None,
+    merge_labels: options.MergeLabels = False,
     holdout: Holdout = 0.2,
     epochs: Epochs = 200,
     hidden: Hidden = "512,256,128",
@@ -94,6 +108,8 @@ def train(
       eastward train claims.csv --target fraud --out fraud-model
       eastward train claims.csv -t fraud --prefer recall:yes=5 -o careful
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
+      eastward train visits.csv -t outcome --group patient -o fair
+      eastward train claims.xlsx -t fraud --time filed -o later
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
       eastward train parquet-folder -t fraud -o big --devices 2    (larger than memory)
     """
@@ -112,8 +128,11 @@ def train(
     again = command_line(context, resume=True, overwrite=None)
     commands = _commands(context, data, out)
     if is_streamed(data):
+        given = {"--group": group, "--time": time, "--min-class-rows": min_class_rows}
+        check_not_streamed({**given, "--merge-rare": merge_rare, "--merge-labels": merge_labels})
         chosen = (metric, prefer, cost)
         opened = {"ignore": ignore or (), "weight": weight, "holdout": holdout, "seed": seed}
+        opened |= {"decimal": decimal, "text": text or ()}
         with going_on(f"Continue with:  {again}"):
             _train_on_stream(data, target, opened, chosen, parameters, out, commands)
         return
@@ -122,8 +141,15 @@ def train(
         target,
         drop_missing_target=drop_missing_target,
         drop_rare_classes=drop_rare_classes,
+        min_class_rows=min_class_rows,
+        merge_rare=merge_rare,
+        merge_labels=merge_labels,
         ignore=ignore or (),
         weight=weight,
+        group=group,
+        time=time,
+        decimal=decimal,
+        text=text or (),
         encoding=encoding,
     )
     name, bound = metric_choice(metric, prefer, cost, task.classes)
@@ -150,6 +176,17 @@ def is_streamed(data: Path) -> bool:
         return False  # whoever reads it into memory will say what is wrong with it
     sizes = (footer.row_group(k).total_byte_size for k in range(footer.num_row_groups))
     return bool(sum(sizes) > MEMORY_BYTES)
+
+
+def check_not_streamed(options_given: dict[str, Any]) -> None:
+    """Refuse options that need all rows at once."""
+    from eastward import _checks
+
+    given = [name for name, value in options_given.items() if value]
+    if given:
+        advice = "Give a single file that fits into memory."
+        expected = "left out for a table that is streamed"
+        _checks.fail("train", given[0], expected, options_given[given[0]], advice)
 
 
 def _train_on_stream(

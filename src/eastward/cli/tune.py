@@ -39,7 +39,13 @@ Seconds = Annotated[
 Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
 Out = Annotated[
     Path,
-    typer.Option("--out", "-o", metavar="DIR", help="Folder for the best parameters (best.json)."),
+    typer.Option(
+        "--out",
+        "-o",
+        parser=options.named_path,
+        metavar="DIR",
+        help="Folder for the best parameters (best.json).",
+    ),
 ]
 
 
@@ -56,8 +62,13 @@ def tune(
     seconds: Seconds = None,
     epochs: Epochs = 200,
     ignore: options.Ignore = None,
+    decimal: options.Decimal = None,
+    text: options.AsText = None,
     drop_missing_target: options.DropMissing = False,
     drop_rare_classes: options.DropRare = False,
+    min_class_rows: options.MinClassRows = None,
+    merge_rare: options.MergeRare = None,
+    merge_labels: options.MergeLabels = False,
     seed: options.Seed = 0,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
@@ -80,7 +91,12 @@ def tune(
         target,
         drop_missing_target=drop_missing_target,
         drop_rare_classes=drop_rare_classes,
+        min_class_rows=min_class_rows,
+        merge_rare=merge_rare,
+        merge_labels=merge_labels,
         ignore=ignore or (),
+        decimal=decimal,
+        text=text or (),
         encoding=encoding,
     )
     from eastward.tuning import tune as search

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["brier_score", "expected_calibration_error", "log_loss"]
+__all__ = ["brier_score", "expected_calibration_error", "log_loss", "reliability"]
 
 # Forests give probabilities of zero; scikit-learn cuts them at the same place.
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -57,8 +57,35 @@ def expected_calibration_error(
     >>> expected_calibration_error(np.array([[0.3, 0.7]] * 2), np.array([1, 0]), np.ones(2))
     0.2
     """
+    _, mass, sure, right = reliability(probabilities, targets, weight)
+    return float(np.abs(right - sure).sum() / mass.sum())
+
+
+def reliability(
+    probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Rows in 15 bins of equal width by the confidence in the most probable class.
+
+    Returns
+    -------
+    tuple of ndarray
+        The bin of each row ``(N,)``; and of each bin the weight of its rows, that weight times their confidence, and
+        the weight of those that are right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bins, mass, sure, right = reliability(
+    ...     np.array([[0.3, 0.7]] * 2), np.array([1, 0]), np.ones(2)
+    ... )
+    >>> bins.tolist(), [float(of[10]) for of in (mass, sure, right)]
+    ([10, 10], [2.0, 1.4, 1.0])
+    """
     confidence = probabilities.max(axis=1)
-    right = (probabilities.argmax(axis=1) == targets).astype(float)
+    hit = (probabilities.argmax(axis=1) == targets).astype(float)
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    gaps = np.bincount(bins, weights=weight * (right - confidence), minlength=_BINS)
-    return float(np.abs(gaps).sum() / weight.sum())
+    mass, sure, right = (
+        np.bincount(bins, weights=weight * values, minlength=_BINS)
+        for values in (np.ones_like(hit), confidence, hit)
+    )
+    return bins, mass, sure, right

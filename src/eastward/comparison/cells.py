@@ -21,9 +21,15 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from eastward.comparison.calibration import brier_score, expected_calibration_error, log_loss
 from eastward.comparison.methods import Method, Settings
-from eastward.comparison.splits import split_seed, stratified_split
+from eastward.comparison.splits import (
+    grouped_split,
+    ordered_split,
+    split_seed,
+    stratified_split,
+)
 from eastward.comparison.store import CellStore
 from eastward.confusion import hard_confusion
+from eastward.training.grouped_folds import grouped_folds, periods
 
 __all__ = ["Cell", "Problem", "run_cell"]
 
@@ -56,6 +62,8 @@ class Problem:
         Determines splits and seeds.
     token : str
         Tells this problem from others in one process.
+    groups, times : ndarray or None
+        ``(N,)``: rows of a group are on one side of every split; test rows are later than training rows.
     """
 
     X: Any
@@ -68,10 +76,27 @@ class Problem:
     test_size: float
     random_state: int
     token: str
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
 
     def rows(self, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Training and test rows of a split."""
-        return stratified_split(self.codes, self.test_size, split_seed(self.random_state, split))
+        seed = split_seed(self.random_state, split)
+        if self.times is not None:
+            train, test = ordered_split(self.times, self.test_size, split)
+            if self.groups is not None:
+                train = train[~np.isin(self.groups[train], self.groups[test])]
+            return train, test
+        if self.groups is not None:
+            return grouped_split(self.codes, self.groups, self.test_size, seed)
+        return stratified_split(self.codes, self.test_size, seed)
+
+    def kept_together(self, rows: NDArray[Any]) -> NDArray[Any] | None:
+        """What methods must not split when they hold out some of ``rows`` themselves: groups, or periods."""
+        if self.groups is None:
+            return None if self.times is None else periods(self.times[rows])
+        kept: NDArray[Any] = self.groups[rows]
+        return kept
 
     def features(self, split: int) -> tuple[Any, Any]:
         """Training and test features of a split, preprocessed by what its training rows say."""
@@ -132,6 +157,7 @@ def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
     weight = problem.sample_weight
     model = method.estimator(problem.settings, seed)
     options, notes = _fit_options(model, None if weight is None else weight[train])
+    options |= _group_options(model, problem.kept_together(train), problem.codes[train], seed)
     started = time.perf_counter()
     model.fit(train_features, problem.y[train], **options)
     seconds = time.perf_counter() - started
@@ -151,6 +177,23 @@ def _fit_options(model: Any, weight: NDArray[Any] | None) -> tuple[dict[str, Any
     if has_fit_parameter(model, "sample_weight"):
         return {"sample_weight": weight}, []
     return {}, ["fitted without sample weights, which it does not take"]
+
+
+def _group_options(
+    model: Any, groups: NDArray[Any] | None, codes: NDArray[Any], seed: int
+) -> dict[str, Any]:
+    """Folds inside a method keep groups together as well."""
+    if groups is None:
+        return {}
+    if has_fit_parameter(model, "groups"):
+        return {"groups": groups}
+    folds = model.get_params(deep=False).get("cv")
+    if isinstance(folds, int):
+        dealt = grouped_folds(codes, groups, folds, seed, caller="compare")
+        numbers = range(int(dealt.max()) + 1)
+        splits = [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in numbers]
+        model.set_params(cv=splits)
+    return {}
 
 
 def _time_notes(budget: float | None, seconds: float) -> list[str]:

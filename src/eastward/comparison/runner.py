@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ def compare(
     preprocess: Any = None,
     progress: Callable[[Progress], object] | None = None,
     sample_weight: Any = None,
+    groups: Any = None,
+    times: Any = None,
     metric_options: Mapping[str, Any] | None = None,
     method_options: Mapping[str, Any] | None = None,
     baseline: str = "cross_entropy_tuned",
@@ -82,6 +85,10 @@ def compare(
         Called with a :class:`~eastward.comparison.Progress` after each cell.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of rows, in training (for methods that take them) and in judging.
+    groups : array-like of shape (n_samples,), optional
+        Rows with the same value, such as rows of one patient, are on one side of every split, inside methods as well.
+    times : array-like of shape (n_samples,), optional
+        Numbers or dates: test rows are later than the rows trained on. Methods hold out whole periods.
     metric_options : mapping, optional
         Options of the metric, such as ``{"beta": {"fraud": 5}}``.
     method_options : mapping, optional
@@ -131,6 +138,7 @@ def compare(
         random_state,
         _settings_parts(method_options, chosen, budget),
     )
+    problem = _with_order(problem, groups, times)
     train, test = problem.rows(0)
     cells: list[Cell] = []
 
@@ -179,6 +187,8 @@ def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
     protocol = fingerprint(
         "preprocess", problem.preprocess, problem.test_size, problem.random_state
     )
+    if problem.groups is not None or problem.times is not None:
+        protocol = fingerprint("groups", protocol, problem.groups, problem.times)
     judge = fingerprint("metric", problem.settings.metric)
     names = {
         method.name: fingerprint("methods", method.estimator(problem.settings, 0))
@@ -232,6 +242,23 @@ def _problem(
         random_state=_seed(random_state),
         token=uuid.uuid4().hex,
     )
+
+
+def _with_order(problem: Problem, groups: Any, times: Any) -> Problem:
+    """The problem with what its splits must not tear apart; too few groups are refused before anything is fitted."""
+    if groups is None and times is None:
+        return problem
+    check_consistent_length(problem.codes, groups, times)
+    kept = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    order = None if times is None else np.unique(np.asarray(times), return_inverse=True)[1]
+    ordered = replace(problem, groups=kept, times=order)
+    for rows, side in zip(ordered.rows(0), ("train on", "judge by"), strict=True):
+        if len(np.unique(problem.codes[rows])) < 2:
+            advice = "Take another column, or another test_size."
+            got = f"{len(rows):,} rows to {side}, of one class"
+            expected = "such that both sides of a split have two classes"
+            _checks.fail(_CALLER, "groups or times", expected, got, advice)
+    return ordered
 
 
 def _seed(random_state: Any) -> int:

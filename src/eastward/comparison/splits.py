@@ -1,4 +1,4 @@
-"""Repeated stratified splits, each determined by its number alone."""
+"""Repeated splits, each determined by its number alone: stratified, by groups, or by time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["split_seed", "stratified_split"]
+from eastward import _checks
+from eastward.training.grouped_folds import grouped_folds
+
+__all__ = ["grouped_split", "later_rows", "ordered_split", "split_seed", "stratified_split"]
+
+# The earliest cut of an ordered split leaves this share of the rows before it.
+EARLIEST = 0.5
 
 
 def split_seed(random_state: int, split: int) -> int:
@@ -64,3 +70,68 @@ def stratified_split(
     ]
     test = np.sort(np.concatenate(held))
     return np.setdiff1d(np.arange(len(codes)), test), test
+
+
+def grouped_split(
+    codes: NDArray[Any], groups: NDArray[Any], test_size: float, seed: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Training and test rows, with all rows of a group on one side and classes as even as that allows.
+
+    Examples
+    --------
+    >>> groups = np.repeat(np.arange(10), 4)
+    >>> train, test = grouped_split(np.tile([0, 1], 20), groups, 0.2, seed=0)
+    >>> len(test), set(groups[train]) & set(groups[test])
+    (8, set())
+    """
+    held = grouped_folds(codes, groups, max(2, round(1 / test_size)), seed, caller="compare") == 0
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def ordered_split(
+    times: NDArray[Any], test_size: float, split: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Training rows, and test rows that are all later than those.
+
+    Split 0 is judged by the latest rows; the others end earlier, spread evenly however many there are, and leave
+    the rows after their test rows out.
+
+    Examples
+    --------
+    >>> train, test = ordered_split(np.arange(100), 0.2, split=0)
+    >>> int(train.max()), int(test.min()), int(test.max())
+    (79, 80, 99)
+    >>> train, test = ordered_split(np.arange(100), 0.2, split=1)
+    >>> int(train.max()), int(test.min()), int(test.max())
+    (64, 65, 84)
+    """
+    latest = 1 - test_size
+    cut = latest - _spread(split) * max(0.0, latest - min(EARLIEST, latest))
+    test = later_rows(times, cut)
+    stop = np.sort(times)[min(len(times) - 1, round((cut + test_size) * len(times)))]
+    if split and cut + test_size < 1:
+        test &= (times < stop) | (times == times[test].min())
+    return np.flatnonzero(~later_rows(times, cut)), np.flatnonzero(test)
+
+
+def later_rows(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
+    """The rows after the first ``share`` of them; equal times stay together.
+
+    Examples
+    --------
+    >>> later_rows(np.array([3, 1, 2, 2]), 0.5).tolist()
+    [True, False, True, True]
+    """
+    ordered = np.sort(times)
+    later: NDArray[np.bool_] = times >= ordered[min(len(times) - 1, round(share * len(times)))]
+    if later.all():
+        advice = "Rows of one time stay together, so that none would be left to train on."
+        got = f"{int((times == ordered[0]).sum()):,} of {len(times):,} rows at the first time"
+        _checks.fail("compare", "times", "spread over time", got, advice)
+    return later
+
+
+def _spread(number: int) -> float:
+    """Van der Corput's sequence: 0, 1/2, 1/4, 3/4, ... fills the unit interval evenly from the start."""
+    digits = f"{number:b}"[::-1]
+    return float(int(digits, 2) / 2 ** len(digits))

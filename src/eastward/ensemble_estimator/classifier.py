@@ -122,7 +122,7 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit all parts on ``X`` and ``y``, and tune the decision on what they held out.
 
         Parameters
@@ -133,6 +133,8 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             ``(n_samples,)`` labels.
         sample_weight : array-like, optional
             ``(n_samples,)``; a row of weight zero does not exist.
+        groups : array-like, optional
+            ``(n_samples,)``: rows with the same value share a fold, such as rows of one patient.
 
         Returns
         -------
@@ -140,7 +142,7 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         fitting.check_parameters(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        fitting.fit(self, X, y, sample_weight, seed)
+        fitting.fit(self, X, y, sample_weight, seed, groups)
         return self
 
     def decide_by(self, metric: Any, metric_options: Mapping[str, Any] | None = None) -> Self:

@@ -82,14 +82,16 @@ def _check_network_options(options: Any) -> None:
         _checks.one_of(CALLER, "network_options", name, allowed)
 
 
-def fit(model: Any, X: Any, y: Any, sample_weight: Any, seed: int) -> None:
+def fit(model: Any, X: Any, y: Any, sample_weight: Any, seed: int, groups: Any = None) -> None:
     """Fit ``model``."""
     table = checked_table(model, X, reset=True)
     codes, weights, used = _targets(model, table, y, sample_weight)
     table = table if used is None else _rows(table, used)
     model.encoder_ = Encoder.of(table)
     raw = model.encoder_.raw(table)
-    folds, count = deal_folds(codes, int(model.n_folds), seed)
+    if groups is not None and used is not None:
+        groups = np.asarray(groups)[used]
+    folds, count = deal_folds(codes, int(model.n_folds), seed, groups)
     model.folds_ = folds
     data = Fitting(
         raw,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eastward import _checks
 from eastward.training import assign_folds
+from eastward.training.grouped_folds import grouped_folds
 
 __all__ = ["Fitting", "deal_folds"]
 
@@ -47,9 +48,12 @@ class Fitting:
     n_jobs: int | None
 
 
-def deal_folds(codes: Array, wanted: int, seed: int) -> tuple[Array, int]:
-    """Stratified folds of rows, and how many; no more than the rows allow."""
+def deal_folds(codes: Array, wanted: int, seed: int, groups: Any = None) -> tuple[Array, int]:
+    """Stratified folds of rows, and how many; no more than the rows allow. Groups stay together."""
     count = max(2, min(wanted, len(codes) // 2))
+    if groups is not None:
+        together = grouped_folds(codes, groups, count, seed, caller="EASTEnsembleClassifier.fit")
+        return together, int(together.max()) + 1
     generator = torch.Generator().manual_seed(seed)
     folds = assign_folds(torch.from_numpy(codes), count, generator).numpy()
     used = len(set(folds.tolist()) - {-1})

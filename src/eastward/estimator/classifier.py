@@ -210,6 +210,7 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         sample_weight: Any = None,
         *,
         validation_data: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Train on ``X`` and ``y``.
 
@@ -227,6 +228,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ``(n_samples,)``; a row of weight zero does not exist. With a path, the name of the column of weights.
         validation_data : tuple (X, y) or DataLoader, optional
             Rows to stop and tune by, instead of a split; one network is trained then.
+        groups : array-like, optional
+            ``(n_samples,)``: rows with the same value are never on both sides of a split, such as rows of one patient.
 
         Returns
         -------
@@ -237,12 +240,14 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            if groups is not None and (streaming.is_stream(X) or isinstance(X, DataLoader)):
+                preparation.fail_groups()
             if streaming.is_stream(X):
                 fitting.fit_stream(self, X, y, sample_weight, validation_data, seed)
             elif isinstance(X, DataLoader):
                 fitting.fit_loader(self, X, y, sample_weight, validation_data, seed)
             else:
-                fitting.fit_table(self, X, y, sample_weight, validation_data, seed)
+                fitting.fit_table(self, X, y, sample_weight, validation_data, seed, groups)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[Any]:

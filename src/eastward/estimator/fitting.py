@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import partial
 from pathlib import Path
@@ -13,17 +14,28 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.estimator import construction, loaders, preparation, streaming
+from eastward.estimator.rare_classes import Supply, batch_notes
 from eastward.estimator.scaling import Scaler
 from eastward.estimator.stage_report import stage_report
-from eastward.training import LoaderBatches, Rows, recipe_stages
+from eastward.training import LoaderBatches, Rows, TrainingResult, recipe_stages
 from eastward.training.batches import take
 from eastward.training.checkpoint import fingerprint
 from eastward.training.launch import train_with_devices
 from eastward.training.runner import tune_decision
 from eastward.training.streams import StreamBatches
 
+logger = logging.getLogger("eastward")
 
-def fit_table(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
+
+def fit_table(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    validation: Any,
+    seed: int,
+    groups: Any = None,
+) -> None:
     """Fit ``model`` on rows in memory."""
     features = construction.checked_features(model, X, reset=True)
     labels = preparation.encode_labels(y)
@@ -33,9 +45,10 @@ def fit_table(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, s
         features = take(features, used)
         weights = None if weights is None else weights[used]
         labels = preparation.encode_labels(np.asarray(y)[used.numpy()])
+        groups = None if groups is None else np.asarray(groups)[used.numpy()]
     _set_labels(model, labels)
     features, labels, weights, held = _with_validation(model, features, labels, weights, validation)
-    _fit_rows(model, features, labels, weights, held, seed)
+    _fit_rows(model, features, labels, weights, held, seed, groups)
 
 
 def fit_loader(
@@ -45,14 +58,14 @@ def fit_loader(
     loaders.check_arguments(y, sample_weight, validation)
     loaders.check_parameters(model)
     held = loaders.validation_rows(validation)
-    labels, count = loaders.labels_of(loader, held.targets)
+    labels, supply = loaders.labels_of(loader, held.targets)
     model.n_features_in_ = None if isinstance(held.inputs, dict) else held.inputs.shape[1]
     _set_labels(model, labels)
     model.scaler_, model.n_folds_ = None, 1
     construction.check_one_network(model, "a DataLoader")
     source = LoaderBatches(loader, partial(loaders.encoded, labels=labels))
     generator = torch.Generator().manual_seed(seed)
-    run_stages(model, loaders.rows_of(held, labels), seed, generator, source, count)
+    run_stages(model, loaders.rows_of(held, labels), seed, generator, source, supply)
 
 
 def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, seed: int) -> None:
@@ -75,9 +88,8 @@ def fit_stream(model: Any, X: Any, y: Any, sample_weight: Any, validation: Any, 
     model.n_folds_ = 1
     construction.check_one_network(model, "Parquet files")
     generator = torch.Generator().manual_seed(seed)
-    counts = model.class_counts_.values()
-    rarest = min(counts) / sum(counts)
-    run_stages(model, rows, seed, generator, source, sum(source.train_rows), rarest)
+    counts = torch.tensor(list(model.class_counts_.values()))
+    run_stages(model, rows, seed, generator, source, Supply(int(counts.sum()), counts, "stream"))
 
 
 def _set_labels(model: Any, labels: preparation.Labels) -> None:
@@ -92,6 +104,7 @@ def _fit_rows(
     weights: Tensor | None,
     held: Any,
     seed: int,
+    groups: Any = None,
 ) -> None:
     """Scale, deal rows out to members, and run the recipe."""
     generator = torch.Generator().manual_seed(seed)
@@ -109,7 +122,9 @@ def _fit_rows(
         validation_fraction=model.validation_fraction,
         validation_rows=held,
         generator=generator,
+        groups=groups,
     )
+    model.n_folds_ = len(rows.train)
     run_stages(model, rows, seed, generator)
 
 
@@ -119,14 +134,18 @@ def run_stages(
     seed: int,
     generator: torch.Generator,
     loader: LoaderBatches | StreamBatches | None = None,
-    count: int | None = None,
-    rarest: float | None = None,
+    supply: Supply | None = None,
 ) -> None:
     """Train the members, tune the decision, and say what each stage brought."""
     _check_recipe(model, rows)
-    stages = recipe_stages(
-        model.recipe, **construction.stage_options(model, count or len(rows.train[0]), rarest)
+    # Members train on nearly the same rows.
+    supply = supply or Supply.of_codes(rows.targets[rows.train[0]], rows.num_outputs)
+    stages = recipe_stages(model.recipe, **_stage_options(model, supply, loader))
+    notes = batch_notes(
+        stages, supply, model.metric_, model.classes_.tolist(), multilabel=rows.multilabel
     )
+    for note in notes:
+        logger.warning(note)
     width = rows.inputs.shape[1] if model.module is None else None
     model.members_ = construction.new_members(model, width, rows.num_outputs)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
@@ -146,9 +165,14 @@ def run_stages(
         callbacks=model.callbacks or (),
         loader=loader,
     )
+    _conclude(model, rows, result, notes, seed)
+
+
+def _conclude(model: Any, rows: Rows, result: TrainingResult, notes: list[str], seed: int) -> None:
+    """What the model keeps of its training: the report, and the decision."""
     model.history_ = result.history
     model.members_.eval().requires_grad_(requires_grad=False)
-    model.report_ = stage_report(result, rows, model.metric_, model.classes_.tolist())
+    model.report_ = stage_report(result, rows, model.metric_, model.classes_.tolist(), notes)
     model.offsets_ = np.zeros(len(model.classes_), dtype=np.float32)
     if _tunes_decision(model):
         last = list(result.held_out.values())[-1]
@@ -227,6 +251,13 @@ def _decision_sentence(model: Any) -> str:
     if model.tune_decision == "auto" and model.recipe == "auto" and not _offsets_help(model):
         return "decision: arg max, because tuned offsets brought nothing on rows held out"
     return "decision: arg max"
+
+
+def _stage_options(model: Any, supply: Supply, loader: Any) -> dict[str, Any]:
+    if not isinstance(loader, StreamBatches):
+        return construction.stage_options(model, supply.total)
+    # Those held out are counted in the supply; a stream cannot be stratified.
+    return construction.stage_options(model, sum(loader.train_rows), supply.rarest)
 
 
 def _identity(model: Any, rows: Rows, stages: Any, seed: int) -> str:

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from eastward import _checks
 from eastward.estimator.construction import as_tensors
 from eastward.estimator.preparation import CALLER, Labels, encode_labels, known_labels
+from eastward.estimator.rare_classes import Supply
 from eastward.training import Rows
 
 __all__ = [
@@ -84,13 +85,13 @@ def _floating(inputs: Any) -> Any:
     return inputs.float() if isinstance(inputs, Tensor) and inputs.dim() == 2 else inputs
 
 
-def labels_of(loader: Iterable[Any], held_targets: Any) -> tuple[Labels, int]:
-    """Classes of one pass over the loader (and of the validation data), and the number of its rows."""
+def labels_of(loader: Iterable[Any], held_targets: Any) -> tuple[Labels, Supply]:
+    """Classes of one pass over the loader (and of the validation data), and how many rows of each it gives."""
     seen = [np.asarray(batch[1]) for batch in loader]
     values = np.concatenate(seen)
     labels = encode_labels(values)
     known_labels(held_targets, labels.classes, argument="validation_data")
-    return labels, len(values)
+    return labels, Supply.of_codes(labels.codes, len(labels.classes), "loader", len(seen))
 
 
 def encoded(targets: Tensor, labels: Labels) -> Tensor:

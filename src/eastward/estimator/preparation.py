@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from eastward import _checks, metrics
 from eastward.metrics import Metric
 from eastward.training import Rows, assign_folds
+from eastward.training.grouped_folds import grouped_folds
 
 __all__ = ["Labels", "encode_labels", "fold_rows", "resolve_metric", "row_weights"]
 
@@ -126,6 +127,7 @@ def fold_rows(
     validation_fraction: float,
     validation_rows: Tensor | None,
     generator: torch.Generator,
+    groups: Any = None,
 ) -> Rows:
     """Deal rows out to members: K folds, or one validation split for a single member."""
     codes = labels.codes
@@ -137,15 +139,31 @@ def fold_rows(
     else:
         parts = num_folds if num_folds > 1 else max(2, round(1 / validation_fraction))
         keys = _fold_keys(codes) if labels.multilabel else codes
-        folds = assign_folds(keys, parts, generator)
+        folds = _dealt(keys, parts, generator, groups)
         _warn_of_singles(folds, labels)
-        valid = [every[folds == k] for k in range(max(1, num_folds))]
-        train = [every[folds != k] for k in range(max(1, num_folds))]
+        # Groups may be fewer than the folds that were wanted.
+        members = max(1, num_folds if groups is None else min(num_folds, int(folds.max()) + 1))
+        valid = [every[folds == k] for k in range(members)]
+        train = [every[folds != k] for k in range(members)]
     if any(len(part) == 0 for part in (*valid, *train)):
         advice = "Give more rows, or validation_data."
         got = f"{len(codes)} rows for {len(labels.classes)} classes"
         _checks.fail(CALLER, "y", "large enough to hold rows out", got, advice)
     return Rows(inputs, codes, weights, train, valid, len(labels.classes), labels.multilabel)
+
+
+def _dealt(keys: Tensor, parts: int, generator: torch.Generator, groups: Any) -> Tensor:
+    """A fold for each row; groups stay together."""
+    if groups is None:
+        return assign_folds(keys, parts, generator)
+    seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
+    return torch.from_numpy(grouped_folds(keys.numpy(), groups, parts, seed, caller=CALLER))
+
+
+def fail_groups() -> NoReturn:
+    """Groups of rows that pass by cannot be kept together."""
+    advice = "Read the rows into memory for it."
+    _checks.fail(CALLER, "groups", "None with Parquet files or a DataLoader", "a value", advice)
 
 
 def _fold_keys(indicators: Tensor) -> Tensor:

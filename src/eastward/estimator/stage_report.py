@@ -21,12 +21,17 @@ INNER_FOLDS = 5
 
 
 def stage_report(
-    result: TrainingResult, rows: Rows, metric: Metric, classes: Sequence[Any]
+    result: TrainingResult,
+    rows: Rows,
+    metric: Metric,
+    classes: Sequence[Any],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Held-out scores after each stage, with arg max and with a tuned decision, and sentences on them.
 
     The tuned decision is scored across folds: offsets for the rows of one fold come from the other folds, so the
     number does not flatter itself. The trainer speaks of classes by their positions; here they get their names.
+    ``notes`` are sentences from before training.
 
     Returns
     -------
@@ -43,7 +48,7 @@ def stage_report(
         "held_out_rows": len(next(iter(result.held_out.values())).rows),
         "stages": stages,
         "sentences": _sentences(stages, metric),
-        "notes": [with_class_names(note, classes) for note in result.notes],
+        "notes": [*notes, *(with_class_names(note, classes) for note in result.notes)],
         "interrupted": result.interrupted,
     }
 

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["calibration_summary"]
+from eastward.comparison.calibration import expected_calibration_error, reliability
 
-N_BINS = 10
+__all__ = ["calibration_summary"]
 
 
 def calibration_summary(
     targets: NDArray[Any], log_probabilities: NDArray[Any], weight: NDArray[Any]
 ) -> dict[str, Any]:
-    r"""Reliability of the most probable class, in bins of equal width.
+    r"""Reliability of the most probable class, in the bins of :func:`eastward.comparison.calibration.reliability`.
 
     .. math:: ECE = \sum_b \frac{n_b}{n}\,|accuracy_b - confidence_b|
 
@@ -43,21 +43,14 @@ def calibration_summary(
     >>> calibration_summary(np.array([0, 1]), logs, np.ones(2))["ece"]
     0.3
     """
-    confidence = np.exp(log_probabilities.max(axis=1))
-    hit = (log_probabilities.argmax(axis=1) == targets).astype(np.float64)
-    number = np.minimum((confidence * N_BINS).astype(np.int64), N_BINS - 1)
-    mass, sure, right = (
-        np.bincount(number, weights=weight * values, minlength=N_BINS)
-        for values in (np.ones_like(hit), confidence, hit)
-    )
-    filled = np.flatnonzero(mass)
+    probabilities = np.exp(log_probabilities)
+    number, mass, sure, right = reliability(probabilities, targets, weight)
     bins = [
         {
             "confidence": float(sure[b] / mass[b]),
             "accuracy": float(right[b] / mass[b]),
             "count": int(np.sum(number == b)),
         }
-        for b in filled
+        for b in np.flatnonzero(mass)
     ]
-    ece = float(np.abs(right - sure).sum() / mass.sum())
-    return {"bins": bins, "ece": ece}
+    return {"bins": bins, "ece": expected_calibration_error(probabilities, targets, weight)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,24 +10,41 @@ import numpy as np
 import pandas as pd
 
 from eastward import _checks
+from eastward.tables.dates import date_shown, parse_dates
+from eastward.tables.numbers import MISSING_WORDS, NumberFormat
 
-__all__ = ["CATEGORY_LIMIT", "Column", "conform", "frame_columns", "normalized"]
+__all__ = [
+    "AS_WRITTEN",
+    "CATEGORY_LIMIT",
+    "Column",
+    "conform",
+    "frame_columns",
+    "names_as_text",
+    "normalized",
+]
 
 # From this many values on a text column is encoded by its letters instead of one column for each value.
 CATEGORY_LIMIT = 40
+# The format of a column whose cells are text, whatever they look like.
+AS_WRITTEN = "text"
 TRUTH = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
 @dataclass(frozen=True)
 class Column:
-    """Name and kind of a column; the kind is number, boolean, date, category or text."""
+    """Name and kind of a column; the kind is number, boolean, date, category or text.
+
+    ``format`` says how a file writes it, if that has to be known: ``1.234,5`` for numbers, ``%d.%m.%Y`` for dates,
+    ``text`` for cells that stay as they are written.
+    """
 
     name: str
     kind: str
+    format: str | None = None
 
     def to_dict(self) -> dict[str, str]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON; without the format if there is none."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def normalized(frame: pd.DataFrame) -> pd.DataFrame:
@@ -88,15 +105,25 @@ def _text(series: pd.Series) -> pd.Series:
     return series.map(str, na_action="ignore").astype("str")
 
 
-def frame_columns(frame: pd.DataFrame) -> list[Column]:
-    """Name and kind of each column of a :func:`normalized` frame.
+def names_as_text(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """``frame`` with numbers, dates and booleans in ``columns`` turned into text."""
+    changed = {name: _names(frame[name]) for name in columns if name in frame.columns}
+    return frame.assign(**changed) if changed else frame
+
+
+def frame_columns(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> list[Column]:
+    """Name and kind of each column of a :func:`normalized` frame, with its format in the file if it has one.
 
     Examples
     --------
-    >>> frame_columns(pd.DataFrame({"age": [31, 40], "city": ["Graz", "Linz"]}))
-    [Column(name='age', kind='number'), Column(name='city', kind='category')]
+    >>> [
+    ...     column.to_dict()
+    ...     for column in frame_columns(pd.DataFrame({"age": [31, 40], "city": ["Graz", "Linz"]}))
+    ... ]
+    [{'name': 'age', 'kind': 'number'}, {'name': 'city', 'kind': 'category'}]
     """
-    return [Column(name, column_kind(frame[name])) for name in frame.columns]
+    written = formats or {}
+    return [Column(name, column_kind(frame[name]), written.get(name)) for name in frame.columns]
 
 
 def column_kind(series: pd.Series) -> str:
@@ -147,16 +174,17 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
 
 
 def _as_kind(series: pd.Series, column: Column, first_row: int) -> pd.Series:
+    if column.format == AS_WRITTEN:
+        return _names(series).astype("category")
     given = column_kind_fast(series)
     if given == column.kind or (given == "text" and column.kind == "category"):
         return series
     if series.isna().all():
         return series
     if column.kind == "number":
-        converted = series.astype("Float64") if given == "boolean" else _numbers(series)
+        converted = series.astype("Float64") if given == "boolean" else _numbers(series, column)
     elif column.kind == "date":
-        converted = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
-        converted = converted.dt.tz_localize(None)
+        converted = parse_dates(series, column.format)
     elif column.kind == "boolean":
         converted = _text(series.astype(object)).str.lower().map(TRUTH).astype("boolean")
     else:
@@ -171,8 +199,10 @@ def column_kind_fast(series: pd.Series) -> str:
     return "text" if is_text else column_kind(series)
 
 
-def _numbers(series: pd.Series) -> pd.Series:
-    return pd.to_numeric(series, errors="coerce")
+def _numbers(series: pd.Series, column: Column) -> pd.Series:
+    if column.format is None:
+        return pd.to_numeric(series, errors="coerce")
+    return NumberFormat.from_text(column.format).parse(series)
 
 
 def _names(series: pd.Series) -> pd.Series:
@@ -189,12 +219,19 @@ def _check_converted(
 ) -> None:
     lost = (series.notna() & converted.isna()).to_numpy()
     # What skrub reads as a missing value in training is one here, too.
-    lost = lost & ~series.isin(["?", "N/A", "n/a", "NULL", "None", "none", "-", ""]).to_numpy()
+    lost = lost & ~series.astype(object).isin(MISSING_WORDS).to_numpy()
     if not lost.any():
         return
     row = int(np.flatnonzero(lost)[0])
     got: Any = f"{series.iloc[row]!r} in row {first_row + row + 1}"
     got += f" and {int(lost.sum()) - 1} more" if lost.sum() > 1 else ""
     advice = "Correct the values, or leave the cells empty: missing values are filled in."
-    expected = f"made of {column.kind}s as in training"
+    expected = f"made of {column.kind}s{_example(column)} as in training"
     _checks.fail("predict", f"column {column.name!r}", expected, got, advice)
+
+
+def _example(column: Column) -> str:
+    if column.format is None:
+        return ""
+    shown = date_shown(column.format) if column.kind == "date" else column.format
+    return f" such as {shown}"

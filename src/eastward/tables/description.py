@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from eastward.tables.columns import Column, frame_columns
 from eastward.tables.labels import label_names
+from eastward.tables.numbers import MISSING_WORDS, NumberFormat
 from eastward.tables.task import Task
 
 __all__ = ["copies_across", "describe_task"]
 
 # A column that names its rows: nearly all values differ. Few rows prove nothing.
-ID_SHARE, ID_ROWS = 0.999, 20
+ID_SHARE, ID_ROWS = 0.99, 20
+# A column that leaves so few of the mistakes that the largest class alone makes is suspicious.
+LEAK_MISTAKES = 0.02
 MOSTLY_MISSING = 0.95
 NUMBERS_IN_TEXT = 0.8
 FEW_ROWS = 10
@@ -25,6 +28,7 @@ GROUPED = {
     "constant": "the same value in every row, so left out: {}",
     "empty": "no value at all, so left out: {}",
     "id": "each row has its own value, as in an id; leave out with --ignore what is one: {}",
+    "date": "dates: if you will predict later rows than you train on, judge by later ones with --time: {}",
 }
 
 
@@ -54,7 +58,7 @@ def describe_task(task: Task) -> dict[str, Any]:
     counts = np.bincount(codes)
     order = np.argsort(-counts, kind="stable")
     names = label_names(classes)
-    columns = frame_columns(task.features)
+    columns = frame_columns(task.features, task.formats)
     return {
         "name": task.name,
         "rows": len(task.labels),
@@ -83,25 +87,33 @@ def _warnings(
     task: Task, columns: list[Column], codes: NDArray[np.intp], names: list[str]
 ) -> Iterator[str]:
     yield from _rare_classes(codes, names)
-    leaks = [
-        c.name for c in columns if _tells_the_target(task.features[c.name], codes, task.target)
-    ]
-    for name in leaks:
-        yield (
-            f"{name!r} alone tells {task.target!r} without a mistake: is it known before the answer is? "
-            f"If not, leave it out (--ignore {name!r})"
-        )
-    others = [column for column in columns if column.name not in leaks]
-    remarks = [_remark(task.features[column.name], column) for column in others]
+    told = {c.name: _mistakes_alone(task.features[c.name], codes, task.target) for c in columns}
+    yield from (_leak(name, task.target, n) for name, n in told.items() if n is not None)
+    others = [column for column in columns if told[column.name] is None]
+    first = ~_row_hashes(task.features).duplicated().to_numpy()
+    remarks = [_remark(task.features[column.name], column, first) for column in others]
     for kind, sentence in GROUPED.items():
         names = [c.name for c, remark in zip(others, remarks, strict=True) if remark == kind]
-        if names:
+        if names and not (kind == "date" and task.times is not None):
             shown = ", ".join(map(repr, names[:6])) + (
                 f" and {len(names) - 6} more" if len(names) > 6 else ""
             )
             yield sentence.format(shown)
     yield from (remark for remark in remarks if remark and remark not in GROUPED)
-    yield from _copies(task, codes)
+    ids = [c.name for c, remark in zip(others, remarks, strict=True) if remark == "id"]
+    yield from _copies(task.features.drop(columns=ids), codes)
+
+
+def _leak(name: str, target: str, mistakes: int) -> str:
+    share = f"with {mistakes:,} mistake{'s' * (mistakes > 1)}" if mistakes else "without a mistake"
+    return (
+        f"{name!r} alone tells {target!r} {share}: is it known before the answer is? "
+        f"If not, leave it out (--ignore {name!r})"
+    )
+
+
+def _row_hashes(features: pd.DataFrame) -> pd.Series:
+    return pd.util.hash_pandas_object(features, index=False)
 
 
 def _rare_classes(codes: NDArray[np.intp], names: list[str]) -> Iterator[str]:
@@ -112,30 +124,42 @@ def _rare_classes(codes: NDArray[np.intp], names: list[str]) -> Iterator[str]:
         yield f"few rows of {shown}: what is measured on so few is uncertain"
 
 
-def _tells_the_target(series: pd.Series, codes: NDArray[np.intp], target: str) -> bool:
-    """Whether each value of the column occurs with one class only, and often enough to be no accident."""
+def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> int | None:
+    """How many rows a rule from the column's values to classes gets wrong, if it is suspiciously good; else None.
+
+    Suspicious is a rule that corrects all but 2 % of the mistakes which the largest class alone makes. Values must
+    occur often enough to be no accident.
+    """
     values = pd.factorize(series, use_na_sentinel=False)[0]
     kinds = int(values.max()) + 1
     if kinds < 2 or kinds > max(2, len(values) // ID_ROWS):
-        return str(series.name) == f"{target}.1"
-    pairs = np.unique(values.astype(np.int64) * (int(codes.max()) + 1) + codes)
-    return len(pairs) == kinds and len(np.unique(pairs % (int(codes.max()) + 1))) > 1
+        return 0 if str(series.name) == f"{target}.1" else None
+    table = np.zeros((kinds, int(codes.max()) + 1), dtype=np.int64)
+    np.add.at(table, (values, codes), 1)
+    mistakes = len(codes) - int(table.max(axis=1).sum())
+    otherwise = len(codes) - int(table.sum(axis=0).max())
+    allowed = max(1, round(LEAK_MISTAKES * otherwise)) if otherwise >= ID_ROWS else 0
+    return mistakes if mistakes <= allowed and otherwise else None
 
 
-def _remark(series: pd.Series, column: Column) -> str:
-    """What is odd about a column: a key of ``GROUPED``, a sentence of its own, or nothing."""
+def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
+    """What is odd about a column: a key of ``GROUPED``, a sentence of its own, or nothing.
+
+    ``first`` marks the rows that are no copies of earlier ones: an id is copied with its row.
+    """
     name, known = column.name, series.dropna()
     missing = 1 - len(known) / len(series)
     distinct = known.nunique()
-    if distinct == 0:
-        return "empty"
-    if distinct == 1 and missing == 0:
-        return "constant"
+    if distinct <= 1 and missing in {0, 1}:
+        return "constant" if distinct else "empty"
     if missing > MOSTLY_MISSING:
         return f"{name!r} is missing in {missing:.1%} of the rows"
-    if _looks_like_an_id(known, column, distinct):
+    if column.kind == "date":
+        return "date"
+    if _looks_like_an_id(series[first].dropna(), column, distinct):
         return "id"
-    return _numbers_in_text(known, name) if column.kind in {"category", "text"} else ""
+    is_free_text = column.kind in {"category", "text"} and column.format is None
+    return _numbers_in_text(known, name) if is_free_text else ""
 
 
 def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
@@ -152,8 +176,10 @@ def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
 
 def _numbers_in_text(known: pd.Series, name: str) -> str:
     sample = known.head(10_000)
-    numbers = pd.to_numeric(sample, errors="coerce")
-    others = sample[numbers.isna() & ~sample.str.strip().isin(["?", ""])]
+    numbers = pd.to_numeric(sample, errors="coerce").notna()
+    for decimal, thousands in (".,", ",."):
+        numbers |= NumberFormat(decimal, thousands).parse(sample).notna()
+    others = sample[~numbers & ~sample.str.strip().isin(MISSING_WORDS)]
     share = 1 - len(others) / max(1, len(sample))
     if not len(others) or share < NUMBERS_IN_TEXT:
         return ""
@@ -164,8 +190,10 @@ def _numbers_in_text(known: pd.Series, name: str) -> str:
     )
 
 
-def _copies(task: Task, codes: NDArray[np.intp]) -> Iterator[str]:
-    hashes = pd.util.hash_pandas_object(task.features, index=False).to_numpy()
+def _copies(features: pd.DataFrame, codes: NDArray[np.intp]) -> Iterator[str]:
+    if not features.shape[1]:
+        return
+    hashes = _row_hashes(features).to_numpy()
     order = np.argsort(hashes, kind="stable")
     same = hashes[order][1:] == hashes[order][:-1]
     copies = int(same.sum())

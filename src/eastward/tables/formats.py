@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,15 @@ import pyarrow as pa
 
 from eastward import _checks
 
-__all__ = ["FileFormat", "bytes_of", "check_encoding", "file_format", "separator_of"]
+__all__ = [
+    "FileFormat",
+    "bytes_of",
+    "check_encoding",
+    "chosen_part",
+    "file_and_part",
+    "file_format",
+    "separator_of",
+]
 
 SUFFIXES = {
     ".csv": "csv",
@@ -24,10 +34,21 @@ SUFFIXES = {
     ".ipc": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
+    ".txt": "csv",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+# Files that hold several tables, one of which can be named behind a #; and what is read but not written.
+PARTED = (".zip", ".xlsx", ".xlsm")
+READ_ONLY = ("json", "xlsx")
+DELIMITED = ("csv", "tsv")
 TEXT = ("csv", "tsv", "jsonl")
-SUPPORTED = ".csv, .tsv, .jsonl (each also .gz or .zst), .parquet, .arrow or .feather"
+SUPPORTED = (
+    ".csv, .tsv, .jsonl (each also .gz, .zst or .zip), .json, .xlsx, .parquet, .arrow or .feather"
+)
+WRITABLE = ".csv, .tsv, .jsonl (each also .gz or .zst), .parquet, .arrow or .feather"
 SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -37,11 +58,17 @@ class FileFormat:
 
     kind: str
     compression: str | None = None
+    member: str | None = None
 
     @property
     def is_text(self) -> bool:
         """Whether it is made of lines that people can read."""
         return self.kind in TEXT
+
+    @property
+    def is_delimited(self) -> bool:
+        """Whether its cells are text between separators."""
+        return self.kind in DELIMITED
 
 
 def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat:
@@ -50,21 +77,74 @@ def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat
     Examples
     --------
     >>> file_format(Path("claims.csv.gz"), "read_table")
-    FileFormat(kind='csv', compression='gzip')
+    FileFormat(kind='csv', compression='gzip', member=None)
     """
+    path, part = file_and_part(path)
     suffixes = [suffix.lower() for suffix in path.suffixes]
+    if argument == "source" and suffixes[-1:] == [".zip"]:
+        return _zipped_format(path, part, caller)
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if compression is not None:
         suffixes.pop()
     kind = SUFFIXES.get(suffixes[-1]) if suffixes else None
-    if kind is None:
+    if kind is None or (argument != "source" and kind in READ_ONLY):
+        endings = SUPPORTED if argument == "source" else WRITABLE
         advice = "Give the file one of these endings, or pass a pandas or polars frame."
-        _checks.fail(caller, argument, f"a file that ends in {SUPPORTED}", f"{path.name!r}", advice)
+        _checks.fail(caller, argument, f"a file that ends in {endings}", f"{path.name!r}", advice)
     if compression is not None and kind not in TEXT:
         advice = "Such files are compressed inside; decompress the outer layer first."
         expected = "a .parquet or .arrow file without outer compression"
         _checks.fail(caller, argument, expected, f"{path.name!r}", advice)
     return FileFormat(kind, compression)
+
+
+def file_and_part(path: Path) -> tuple[Path, str | None]:
+    """A file, and the sheet or member of it that is meant: ``book.xlsx#Claims``.
+
+    Examples
+    --------
+    >>> file_and_part(Path("book.xlsx#Claims"))[1]
+    'Claims'
+    """
+    before, sign, part = str(path).rpartition("#")
+    if not sign or path.exists() or Path(before).suffix.lower() not in PARTED:
+        return path, None
+    return Path(before), part
+
+
+def chosen_part(names: Sequence[str], part: str | None, path: Path, kind: str) -> str:
+    """The sheet or member to read: the one that is named, or the only one."""
+    if part in names:
+        return str(part)
+    shown = ", ".join(repr(name) for name in names[:8])
+    shown += f" and {len(names) - 8} more" if len(names) > 8 else ""
+    if part is not None:
+        expected = f"the name of a {kind} of {path.name} ({shown})"
+        _checks.fail("read_table", "source", expected, repr(part))
+    if len(names) != 1:
+        got = f"{path.name}, which has {shown or 'none'}"
+        advice = f"Name one: '{path.name}#{names[0]}'." if names else ""
+        _checks.fail("read_table", "source", f"a file with one {kind}", got, advice)
+    return names[0]
+
+
+def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
+    """The format of the only table in a ZIP archive, or of the one that is named."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if _is_a_table(name)]
+    except zipfile.BadZipFile:
+        advice = "It may have been cut off while it was copied."
+        _checks.fail(caller, "source", "a complete zip file", path.name, advice)
+    member = chosen_part(members, part, path, "table of text (.csv, .tsv or .jsonl)")
+    return FileFormat(SUFFIXES[Path(member).suffix.lower()], "zip", member)
+
+
+def _is_a_table(name: str) -> bool:
+    """Whether a member holds rows; systems add folders and hidden files."""
+    path = Path(name)
+    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    return SUFFIXES.get(path.suffix.lower()) in TEXT and not hidden
 
 
 def check_encoding(encoding: str, caller: str) -> None:
@@ -78,6 +158,8 @@ def check_encoding(encoding: str, caller: str) -> None:
 
 def bytes_of(path: Path, form: FileFormat) -> Any:
     """The decompressed bytes of ``path``, as a stream."""
+    if form.member is not None:
+        return pa.PythonFile(zipfile.ZipFile(file_and_part(path)[0]).open(form.member), mode="r")
     return pa.input_stream(str(path), compression=form.compression)
 
 

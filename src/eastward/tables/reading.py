@@ -13,32 +13,45 @@ import pyarrow.json
 import pyarrow.parquet
 
 from eastward import _checks
-from eastward.tables.columns import Column, normalized
+from eastward.tables.columns import Column, names_as_text, normalized
 from eastward.tables.diagnosis import check_quotes, explained
-from eastward.tables.formats import FileFormat, bytes_of, check_encoding, file_format, separator_of
+from eastward.tables.formats import (
+    FileFormat,
+    check_encoding,
+    file_and_part,
+    file_format,
+)
+from eastward.tables.text_files import BLOCK_BYTES, csv_options, text_batches, text_stream
+from eastward.tables.whole_files import read_json, read_workbook
 
 __all__ = ["count_rows", "iter_tables", "read_table", "source_name", "table_columns"]
 
 ROWS_PER_BATCH = 65_536
-BLOCK_BYTES = 8 << 20
-# How files write a missing value: Arrow's list, and the question mark of many public data sets.
-MISSING = [*pa.csv.ConvertOptions().null_values, "?"]
+# Formats without a way to read a part.
+WHOLE = ("json", "xlsx")
 
 
 def read_table(
-    source: Any, columns: Sequence[str] | None = None, *, encoding: str = "utf-8"
+    source: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    encoding: str = "utf-8",
+    as_text: Sequence[str] = (),
 ) -> pd.DataFrame:
     """A file or frame as a pandas frame of numbers, booleans, datetimes and strings.
 
     Parameters
     ----------
     source : path or frame
-        CSV, TSV or JSON lines (plain, ``.gz`` or ``.zst``), Parquet, Arrow or Feather; or a pandas, polars or Arrow
-        table. Parquet and Arrow files are memory-mapped. CSV may be separated by commas, semicolons, tabs or bars.
+        CSV, TSV or JSON lines (plain, ``.gz``, ``.zst`` or ``.zip``), JSON, Excel, Parquet, Arrow or Feather; or a
+        pandas, polars or Arrow table. Parquet and Arrow files are memory-mapped. CSV may be separated by commas,
+        semicolons, tabs or bars. ``book.xlsx#Claims`` names a sheet, ``files.zip#claims.csv`` a member.
     columns : sequence of str, optional
         Only these, in this order.
     encoding : str, default="utf-8"
         Of text files.
+    as_text : sequence of str
+        Columns whose cells stay as they are written: ``007`` is not 7.
 
     Returns
     -------
@@ -53,13 +66,14 @@ def read_table(
     1  Linz
     """
     if not isinstance(source, str | Path):
-        table = _frame(source)
+        table = names_as_text(_frame(source), as_text)
         return table if columns is None else _chosen(table, columns, source_name(source))
     path = _existing(source)
     form = file_format(path, "read_table")
     check_encoding(encoding, "read_table")
     with explained(path, form, encoding):
-        table = to_frame(_read(path, form, columns, encoding))
+        table = to_frame(_read(path, form, columns, encoding, as_text))
+    table = names_as_text(table, as_text)
     if form.is_text and form.kind != "jsonl":
         check_quotes(path, form)
     if not len(table):
@@ -125,15 +139,27 @@ def table_columns(source: Any, *, encoding: str = "utf-8") -> list[str]:
     ['age', 'city']
     """
     if isinstance(source, str | Path) and file_format(_existing(source), "read_table").is_text:
-        return [str(name) for name in next(iter_tables(source, 1, encoding=encoding)).columns]
+        first = next(iter_tables(source, 1, encoding=encoding), None)
+        return _header(Path(source), encoding) if first is None else list(first.columns)
     if isinstance(source, str | Path):
         path = _existing(source)
         form = file_format(path, "read_table")
         with explained(path, form, encoding):
             if form.kind == "parquet":
                 return list(pa.parquet.read_schema(path, memory_map=True).names)
+            if form.kind in WHOLE:
+                return list(_whole(path, form, encoding).column_names)
             return list(_arrow_batches(path)[1].names)
     return [str(name) for name in _frame(source).columns]
+
+
+def _header(path: Path, encoding: str) -> list[str]:
+    """Names of the columns of a text file without any row."""
+    form = file_format(path, "read_table")
+    if not form.is_delimited:
+        return []
+    with text_stream(path, form, encoding) as stream:
+        return list(pa.csv.open_csv(stream, **csv_options(path, form, encoding)).schema.names)
 
 
 def count_rows(source: Any) -> int | None:
@@ -151,11 +177,12 @@ def source_name(source: Any) -> str:
 
 
 def _existing(source: str | Path) -> Path:
-    path = Path(source)
+    whole = Path(source)
+    path = file_and_part(whole)[0]
     if path.is_file():
         if not path.stat().st_size:
             _checks.fail("read_table", "source", "a table with rows", f"{path.name}, an empty file")
-        return path
+        return whole
     if path.is_dir():
         _checks.fail("read_table", "source", "a file", f"{path}, a folder")
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -196,18 +223,27 @@ def fail_no_column(caller: str, argument: str, column: str, table: pd.DataFrame,
     _checks.fail(caller, argument, f"a column of {name}", repr(column), near or f"It has {shown}.")
 
 
-def _read(path: Path, form: FileFormat, columns: Sequence[str] | None, encoding: str) -> pa.Table:
+def _read(
+    path: Path,
+    form: FileFormat,
+    columns: Sequence[str] | None,
+    encoding: str,
+    as_text: Sequence[str] = (),
+) -> pa.Table:
     if form.kind == "parquet":
         wanted = _present(columns, pa.parquet.read_schema(path, memory_map=True).names)
         return pa.parquet.ParquetFile(path, memory_map=True).read(columns=wanted)
     if form.kind == "arrow":
         return pa.Table.from_batches(*_arrow_batches(path))
-    with _text_stream(path, form, encoding) as stream:
+    if form.kind in WHOLE:
+        return _whole(path, form, encoding)
+    with text_stream(path, form, encoding) as stream:
         if form.kind == "jsonl":
             table = pa.json.read_json(stream)
             table.validate(full=True)  # JSON is read without a look at its letters
             return table
-        options = _csv_options(path, form, encoding)
+        types = dict.fromkeys(as_text, pa.string())
+        options = csv_options(path, form, encoding, types)
         return pa.csv.read_csv(stream, **options)
 
 
@@ -227,62 +263,16 @@ def _batches(
         yield from file.iter_batches(batch_size=rows, columns=wanted)
     elif form.kind == "arrow":
         yield from _arrow_batches(path)[0]
+    elif form.kind in WHOLE:
+        yield from _whole(path, form, encoding).to_batches(max_chunksize=rows)
     else:
-        with _text_stream(path, form, encoding) as stream:
-            yield from _text_batches(stream, path, form, columns, kinds, encoding)
+        with text_stream(path, form, encoding) as stream:
+            yield from text_batches(stream, path, form, columns, kinds, encoding)
 
 
-def _text_batches(
-    stream: Any,
-    path: Path,
-    form: FileFormat,
-    columns: Sequence[str] | None,
-    kinds: Sequence[Column] | None,
-    encoding: str,
-) -> Any:
-    types = _arrow_types(kinds or (), form)
-    if form.kind == "jsonl":
-        schema = pa.schema(types.items()) if types else None
-        return pa.json.open_json(
-            stream,
-            read_options=pa.json.ReadOptions(block_size=BLOCK_BYTES),
-            parse_options=pa.json.ParseOptions(explicit_schema=schema),
-        )
-    return pa.csv.open_csv(stream, **_csv_options(path, form, encoding, types, columns))
-
-
-def _arrow_types(kinds: Sequence[Column], form: FileFormat) -> dict[str, pa.DataType]:
-    """Arrow's types where they are certain; what needs more than that is text and parsed by its kind later."""
-    known = {"number": pa.float64(), "boolean": pa.bool_() if form.kind == "jsonl" else pa.string()}
-    return {column.name: known.get(column.kind, pa.string()) for column in kinds}
-
-
-def _csv_options(
-    path: Path,
-    form: FileFormat,
-    encoding: str,
-    types: dict[str, pa.DataType] | None = None,
-    columns: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    return {
-        "read_options": pa.csv.ReadOptions(block_size=BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(
-            delimiter=separator_of(path, form, encoding), newlines_in_values=True
-        ),
-        "convert_options": pa.csv.ConvertOptions(
-            strings_can_be_null=True,
-            null_values=MISSING,
-            column_types=types,
-            include_columns=columns,
-        ),
-    }
-
-
-def _text_stream(path: Path, form: FileFormat, encoding: str) -> Any:
-    stream = bytes_of(path, form)
-    if encoding.lower().replace("_", "-") in {"utf-8", "utf8", "ascii"}:
-        return stream
-    return pa.transcoding_input_stream(stream, encoding, "utf-8")
+def _whole(path: Path, form: FileFormat, encoding: str) -> pa.Table:
+    frame = read_workbook(path) if form.kind == "xlsx" else read_json(path, encoding)
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def _arrow_batches(path: Path) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
