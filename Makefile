@@ -12,10 +12,10 @@ PIP_INSTALL := $(BIN)/python -m pip install $(PIP_FLAGS) --disable-pip-version-c
 # only where the user may install system packages, and not for ever where there is no network
 GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/null 2>&1 \
   && timeout 300 apt-get -qq -y install --no-install-recommends chromium > /dev/null 2>&1
-PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks)
+PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks papers)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit paper-sets compare-tables reproduce-cpu quality-quick quality clean
+.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit compare-tables reproduce quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ test: $(INSTALLED) ## run the quick tests and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not slow"
 
 slow: $(INSTALLED) ## run the slow tests
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m slow
 
 check: lint types imports spelling docs ## run every check below: style, types, imports, spelling, docs
 
@@ -56,17 +56,16 @@ bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and ML
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_speed.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_memory.py
 
-paper-sets: $(INSTALLED) ## run EASTClassifier on the papers' data sets in the folder EASTWARD_DATA (an hour)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/paper_sets.py
-
 compare-tables: $(INSTALLED) ## run compare on every table of EASTWARD_DATA (half an hour; stop it, it goes on)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compare_tabular.py --splits 2 --max-rows 400 --hidden 64 32 --max-epochs 30 --jobs 2
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
-reproduce-cpu: $(INSTALLED) ## run every table and figure of the papers again at the scale cpu (hours)
-	for name in $$($(BIN)/eastward reproduce --list --json | $(BIN)/python -c \
-	  'import json, sys; print(*(row["name"] for row in json.load(sys.stdin)))'); do \
-	  OMP_NUM_THREADS=1 $(BIN)/eastward reproduce $$name --scale cpu || echo "$$name: not complete"; done
+NAME ?= $(shell $(BIN)/python -m papers list --json 2> /dev/null | $(BIN)/python -c \
+  'import json, sys; print(*(row["name"] for row in json.load(sys.stdin)))')
+SCALE ?= cpu
+reproduce: $(INSTALLED) ## run a table or figure of the papers again: make reproduce NAME=btg-table4 (all: days)
+	for name in $(NAME); do \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m papers run $$name --scale $(SCALE) || echo "$$name: not complete"; done
 
 quality-quick: $(INSTALLED) ## compare methods on eight small tables of EASTWARD_DATA (minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality run --random-state 2 --max-rows 200 --plan key:1 \
@@ -82,7 +81,7 @@ clean: ## remove caches and built documentation; .venv stays
 	rm -rf docs/_build docs/_generated docs/auto_examples docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find docs -name generated -type d -prune -exec rm -rf {} +
-	find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests docs examples benchmarks papers -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and pinned, so that nothing else can pull in another build of it.
 $(INSTALLED): pyproject.toml constraints.txt

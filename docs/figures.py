@@ -22,7 +22,6 @@ from matplotlib.tri import Triangulation
 from torch import Tensor
 
 import eastward as ew
-from eastward.steps import step_slopes
 
 # Okabe and Ito's palette: distinct for colour-blind readers and in print.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
@@ -147,7 +146,7 @@ def lipschitz_constant() -> Figure:
     measured_at = temperatures[::16]
     figure, axes = plt.subplots(figsize=(7, 3.6))
     for tau, colour in zip((0.5, 0.3, 0.1), COLOURS, strict=False):
-        proven = [max(step_slopes(tau, heat)) for heat in temperatures]
+        proven = [ew.theory.heaviside_lipschitz(tau, heat) for heat in temperatures.tolist()]
         axes.loglog(temperatures, proven, color=colour, label=f"τ = {tau}")
         measured = [_largest_secant(tau, float(heat)) for heat in measured_at]
         axes.loglog(measured_at, measured, "o", color=colour)
@@ -205,7 +204,7 @@ def concentration() -> Figure:
         for size in SAMPLE_SIZES
     ]
     figure, axes = plt.subplots(figsize=(7, 3.6))
-    bound = np.sqrt(np.log(2 * 4**2 / failure) / (2 * n))
+    bound = [ew.theory.confusion_error(size, 4, failure) for size in SAMPLE_SIZES]
     axes.loglog(n, bound, color=ORANGE, label="bound, δ = 0.05")
     worst = [error.quantile(1 - failure).item() for error in errors]
     axes.loglog(n, worst, "o-", color=BLUE, label="simulated 95 % quantile")

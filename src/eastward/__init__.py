@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from eastward import annealing, baselines, metrics
+from eastward import annealing, baselines, metrics, theory
 from eastward._version import __version__ as __version__
 from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
 from eastward.losses import (
@@ -19,12 +19,13 @@ from eastward.losses import (
     metric_loss,
 )
 from eastward.memberships import soft_memberships
-from eastward.steps import hard_step, heaviside, sigmoid_step
+from eastward.steps import btg_step, hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
     from eastward.boosting import EASTBoostingClassifier
     from eastward.comparison import Comparison, compare
     from eastward.decision_estimator import TunedDecisionClassifierCV
+    from eastward.decisions import Decision, tune_decision
     from eastward.ensemble_estimator import EASTEnsembleClassifier
     from eastward.estimator import EASTClassifier
     from eastward.tuning import tune
@@ -34,6 +35,7 @@ __all__ = [
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
+    "Decision",
     "EASTBoostingClassifier",
     "EASTClassifier",
     "EASTEnsembleClassifier",
@@ -41,6 +43,7 @@ __all__ = [
     "TunedDecisionClassifierCV",
     "annealing",
     "baselines",
+    "btg_step",
     "compare",
     "exact_backward",
     "hard_step",
@@ -52,18 +55,22 @@ __all__ = [
     "soft_confusion",
     "soft_counts",
     "soft_memberships",
+    "theory",
     "tune",
+    "tune_decision",
 ]
 
 # Loaded when first used, with the extra that brings what they need.
 _LAZY = {
     "Comparison": ("eastward.comparison", "tabular"),
+    "Decision": ("eastward.decisions", ""),
     "EASTBoostingClassifier": ("eastward.boosting", "boost"),
     "EASTClassifier": ("eastward.estimator", "tabular"),
     "EASTEnsembleClassifier": ("eastward.ensemble_estimator", "tabular,boost"),
     "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
     "compare": ("eastward.comparison", "tabular"),
     "tune": ("eastward.tuning", "tabular,search"),
+    "tune_decision": ("eastward.decisions", ""),
 }
 
 

@@ -58,10 +58,12 @@ def test_a_tuned_decision_is_part_of_the_graph(table, tmp_path):
     model = ew.TunedDecisionClassifierCV(
         quick(tune_decision=False), cv=2, n_bags=2, guard=None, random_state=0
     ).fit(X, y)
-    model.offsets_ = np.array([-1.0, 0.4, 0.6])
+    model.decision_ = ew.Decision([[0.2, 0.1, 0], [0, 1.0, 0], [0, 0, 1.5]], classes=model.classes_)
     export_onnx(model, tmp_path / "model.onnx")
-    probabilities, _ = run(tmp_path / "model.onnx", X)
+    probabilities, classes = run(tmp_path / "model.onnx", X)
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)
+    assert (model.classes_[classes] == model.predict(X)).mean() > 0.99
+    assert not np.array_equal(classes, probabilities.argmax(1))
 
 
 @pytest.mark.parametrize("n_folds", [1, 2])
@@ -92,7 +94,4 @@ def test_what_cannot_be_exported_is_named(table, tmp_path):
     X, y = table
     with pytest.raises(TypeError, match="model of export_onnx must be an EASTClassifier"):
         export_onnx(GaussianNB().fit(X, y), tmp_path / "model.onnx")
-    costly = ew.TunedDecisionClassifierCV(GaussianNB(), cv=2, cost=1 - np.eye(3)).fit(X, y)
-    with pytest.raises(ValueError, match="model of export_onnx must be without cost"):
-        export_onnx(costly, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.decision_estimator import TunedDecisionClassifierCV
-from eastward.decisions.cross_fitting import SMALLEST_PROBABILITY
+from eastward.decisions.calibration import SMALLEST
 from eastward.estimator import EASTClassifier
 from eastward.integrations._extras import missing_extra
 from eastward.training import SeparateMembers, SoloMember, StackedMLP
@@ -30,13 +30,15 @@ __all__ = ["export_onnx"]
 class _Graph(nn.Module):
     """What ``predict_proba`` and ``predict`` compute, in torch operations alone."""
 
-    def __init__(self, model: Any, outer_offsets: Tensor | None) -> None:
+    def __init__(self, model: Any, outer: TunedDecisionClassifierCV | None) -> None:
         super().__init__()
         self.members = model.members_
         self.single = False
         self.multilabel = bool(model.multilabel_)
         self.register_buffer("offsets", torch.as_tensor(model.offsets_).float())
-        self.register_buffer("outer", outer_offsets)
+        parts = (None,) * 3 if outer is None else _outer_parts(outer)
+        for name, part in zip(("scales", "shifts", "matrix"), parts, strict=True):
+            self.register_buffer(name, part)
         self.scaler = model.scaler_
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,10 +53,15 @@ class _Graph(nn.Module):
             return probabilities, (probabilities > 0.5).long()
         mean_logs = torch.log_softmax(logits, dim=2).logsumexp(dim=0)
         probabilities = torch.softmax(mean_logs + offsets, dim=1)
-        if isinstance(self.outer, Tensor):
-            logs = probabilities.clamp_min(SMALLEST_PROBABILITY).log()
-            probabilities = torch.softmax(logs + self.outer, dim=1)
-        return probabilities, probabilities.argmax(dim=1)
+        scales: Any
+        shifts: Any
+        matrix: Any
+        scales, shifts, matrix = self.scales, self.shifts, self.matrix
+        if matrix is None:
+            return probabilities, probabilities.argmax(dim=1)
+        logs = probabilities.clamp_min(SMALLEST).log()
+        calibrated = torch.softmax(scales * logs + shifts, dim=1)
+        return calibrated, (calibrated @ matrix).argmax(dim=1)
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits ``(K, n, C)``; a user's modules are called themselves: their wrapper counts rows in Python."""
@@ -67,6 +74,16 @@ class _Graph(nn.Module):
             return output
         positive = output.reshape(-1, 1)
         return torch.cat([torch.zeros_like(positive), positive], dim=1)
+
+
+def _outer_parts(model: TunedDecisionClassifierCV) -> tuple[Tensor, Tensor, Tensor]:
+    """Scales and shifts of the calibration, and the decision matrix."""
+    found = model.calibration_
+    if found.kind == "isotonic":
+        advice = "Fit it with calibrate='vector'."
+        _checks.fail("export_onnx", "model", "calibrated by scales", "an isotonic curve", advice)
+    arrays = found.scales, found.shifts, model.decision_.matrix
+    return tuple(torch.tensor(array).float() for array in arrays)  # type: ignore[return-value]  # three
 
 
 def _own(members: SoloMember | SeparateMembers) -> list[nn.Module]:
@@ -82,7 +99,7 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     Parameters
     ----------
     model : EASTClassifier or TunedDecisionClassifierCV of one
-        Fitted; without ``cost``, whose decision is no argmax.
+        Fitted.
     path : path
         Where to write; replaced as a whole.
     example : Tensor, optional
@@ -90,10 +107,10 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
 
     Notes
     -----
-    Input ``features``, float32, any number of rows. Outputs ``probabilities``, ``(n, n_classes)``, scaling and offsets
-    folded in, and ``classes``, positions in ``classes_`` (for independent labels indicators). The labels are in the
-    file's metadata under ``classes``. Computed in float32; :class:`eastward.EASTClassifier` computes its default
-    network in float64, so numbers agree to about 1e-6.
+    Input ``features``, float32, any number of rows. Outputs ``probabilities``, ``(n, n_classes)``, what
+    ``predict_proba`` returns, and ``classes``, positions in ``classes_`` (for independent labels indicators; the number
+    of classes where nothing is decided). The labels are in the file's metadata under ``classes``. Computed in float32;
+    :class:`eastward.EASTClassifier` computes its default network in float64, so numbers agree to about 1e-6.
 
     Examples
     --------
@@ -126,13 +143,10 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
         temporary.unlink(missing_ok=True)
 
 
-def _parts(model: Any) -> tuple[Any, Tensor | None]:
+def _parts(model: Any) -> tuple[Any, TunedDecisionClassifierCV | None]:
     check_is_fitted(model)
     if isinstance(model, TunedDecisionClassifierCV):
-        if model.cost is not None:
-            advice = "Export the estimator and take the cheapest decision outside of the graph."
-            _checks.fail("export_onnx", "model", "without cost", "one with cost", advice)
-        inner, outer = model.estimator_, torch.as_tensor(model.offsets_).float()
+        inner, outer = model.estimator_, model
     else:
         inner, outer = model, None
     if not isinstance(inner, EASTClassifier):

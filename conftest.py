@@ -16,10 +16,12 @@ hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def fixed_seed():
+def fixed_seed() -> None:
+    """The same random numbers in every test."""
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
+    """NumPy's random numbers, always the same."""
     return np.random.default_rng(0)
