@@ -20,15 +20,15 @@ from scipy.stats import wilcoxon
 
 from benchmarks.boosting_tabular import MARGIN, RESULTS, ROOT, load, tables
 from benchmarks.quality.offsets import KINDS, _ascent
-from eastward.boosting.backends import Task, make_backend
-from eastward.boosting.columns import Columns
-from eastward.boosting.folds import Problem, columns, fold_gain, fold_tables
-from eastward.boosting.weighting import train_weighted
 from eastward.comparison.splits import stratified_split
 from eastward.decisions._merit import Merit
 from eastward.decisions.bagging import Bags
 from eastward.decisions.cross_fitting import partition
 from eastward.decisions.guard import CAUTIOUS_FACTOR, CAUTIOUS_GUARD, FEWEST_ROWS_PER_CLASS
+from eastward.estimators.boosting.backends import Task, make_backend
+from eastward.estimators.boosting.columns import Columns
+from eastward.estimators.boosting.folds import Problem, columns, fold_gain, fold_tables
+from eastward.estimators.boosting.weighting import train_weighted
 from eastward.metrics import get
 
 METRICS = ("f1_macro", "matthews_corrcoef", "balanced_accuracy", "accuracy")

@@ -18,10 +18,10 @@ import torch
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 
 from eastward.boosting import lightgbm_objective, true_score
-from eastward.boosting.backends import Task, make_backend
-from eastward.boosting.columns import Columns
-from eastward.boosting.folds import columns, margins
 from eastward.decisions import offset_evidence
+from eastward.estimators.boosting.backends import Task, make_backend
+from eastward.estimators.boosting.columns import Columns
+from eastward.estimators.boosting.folds import columns, margins
 
 SETS = "glass ecoli yeast winequality-red contraceptive haberman vehicle1 german_credit abalone9-18"
 

@@ -36,11 +36,11 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata, wilcoxon
 
-from eastward.boosting import EASTBoostingClassifier
-from eastward.boosting.backends import Task, make_backend
-from eastward.boosting.columns import Columns
 from eastward.boosting.objectives import true_score
 from eastward.comparison.splits import stratified_split
+from eastward.estimators.boosting import EASTBoostingClassifier
+from eastward.estimators.boosting.backends import Task, make_backend
+from eastward.estimators.boosting.columns import Columns
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "boosting"

@@ -31,7 +31,7 @@ from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from eastward.decision_estimator import TunedDecisionClassifierCV
+from eastward.estimators.tuned import TunedDecisionClassifierCV
 
 RESULTS = Path(__file__).parents[1] / "results" / "decision_gain"
 COMMAND = "python benchmarks/decision_gain.py"

@@ -28,8 +28,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eastward.data import iter_tables
 from eastward.model_folder import load_model
-from eastward.tables import iter_tables
 
 RESULTS = Path(__file__).parents[1] / "results" / "predict_stream"
 MEMORY_BAR, RATIO_BAR = 1000, 1.3

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 
-from eastward.boosting import EASTBoostingClassifier, lightgbm_metric, lightgbm_objective
+from eastward import EASTBoostingClassifier
+from eastward.boosting import lightgbm_metric, lightgbm_objective
 
 # %%
 # One positive in twelve, and labels with noise.

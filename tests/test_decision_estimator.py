@@ -32,7 +32,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eastward import metrics
-from eastward.decision_estimator import TunedDecisionClassifierCV
+from eastward.estimators.tuned import TunedDecisionClassifierCV
 
 # The two that scikit-learn itself names for its TunedThresholdClassifierCV, and for the same reason.
 WEIGHTS_AND_FOLDS = (

@@ -44,9 +44,9 @@ def with_defaults(make, **defaults):
 @pytest.fixture
 def quick(monkeypatch):
     from eastward import comparison
-    from eastward.boosting import EASTBoostingClassifier
-    from eastward.ensemble_estimator import EASTEnsembleClassifier
-    from eastward.estimator import EASTClassifier
+    from eastward.estimators.boosting import EASTBoostingClassifier
+    from eastward.estimators.ensemble import EASTEnsembleClassifier
+    from eastward.estimators.network import EASTClassifier
 
     few = ("cross_entropy", "random_forest")
     monkeypatch.setattr(comparison, "DEFAULT_METHODS", few)

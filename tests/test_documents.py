@@ -49,7 +49,7 @@ def test_the_code_of_the_readme_runs(names, monkeypatch):
 
 
 def _quick_classifier(metric, options):
-    from eastward.estimator import EASTClassifier
+    from eastward.estimators.network import EASTClassifier
 
     return EASTClassifier(metric, **options)
 

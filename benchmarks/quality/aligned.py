@@ -76,7 +76,7 @@ def score(split: data.Split, members: int, variant: str) -> tuple[float, int]:
     model = EASTClassifier(
         metric.name, hidden=HIDDEN, n_folds=members, random_state=split.seed % 2**31, **TRAINING
     )
-    with patch("eastward.estimator.fitting.recipe_stages", stages):
+    with patch("eastward.estimators.network.fitting.recipe_stages", stages):
         model.fit(split.train, split.train_codes)
     predicted = model.predict_proba(split.test).argmax(1)
     missing = set(split.test_codes.tolist()) - set(predicted.tolist())

@@ -32,11 +32,11 @@ from xgboost import XGBClassifier
 
 from benchmarks.quality.data import Split
 from eastward import baselines, metrics
-from eastward.ensemble_estimator import EASTEnsembleClassifier
-from eastward.ensemble_estimator.networks import Networks
-from eastward.estimator import EASTClassifier
-from eastward.estimator.construction import BINS
-from eastward.estimator.scaling import Scaler
+from eastward.estimators.ensemble import EASTEnsembleClassifier
+from eastward.estimators.ensemble.networks import Networks
+from eastward.estimators.network import EASTClassifier
+from eastward.estimators.network.construction import BINS
+from eastward.estimators.network.scaling import Scaler
 from eastward.training import Rows, StackedMLP, Stage, assign_folds, recipe_stages, train_members
 from eastward.training.loop import new_run, run_stage
 from eastward.training.objectives import IGNORED

@@ -24,8 +24,8 @@ from benchmarks.quality.offsets import bagged
 from eastward import metrics
 from eastward.confusion import hard_confusion
 from eastward.decisions import keep_classes
-from eastward.ensemble_estimator import EASTEnsembleClassifier
-from eastward.ensemble_estimator.fitting import log_mean
+from eastward.estimators.ensemble import EASTEnsembleClassifier
+from eastward.estimators.ensemble.fitting import log_mean
 from eastward.metrics import Metric
 
 NETWORKS_JUDGED = 3

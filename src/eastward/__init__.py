@@ -22,12 +22,12 @@ from eastward.memberships import soft_memberships
 from eastward.steps import btg_step, hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
-    from eastward.boosting import EASTBoostingClassifier
     from eastward.comparison import Comparison, compare
-    from eastward.decision_estimator import TunedDecisionClassifierCV
     from eastward.decisions import Decision, tune_decision
-    from eastward.ensemble_estimator import EASTEnsembleClassifier
-    from eastward.estimator import EASTClassifier
+    from eastward.estimators.boosting import EASTBoostingClassifier
+    from eastward.estimators.ensemble import EASTEnsembleClassifier
+    from eastward.estimators.network import EASTClassifier
+    from eastward.estimators.tuned import TunedDecisionClassifierCV
     from eastward.tuning import tune
 
 __all__ = [
@@ -64,10 +64,10 @@ __all__ = [
 _LAZY = {
     "Comparison": ("eastward.comparison", "tabular"),
     "Decision": ("eastward.decisions", ""),
-    "EASTBoostingClassifier": ("eastward.boosting", "boost"),
-    "EASTClassifier": ("eastward.estimator", "tabular"),
-    "EASTEnsembleClassifier": ("eastward.ensemble_estimator", "tabular,boost"),
-    "TunedDecisionClassifierCV": ("eastward.decision_estimator", "tabular"),
+    "EASTBoostingClassifier": ("eastward.estimators.boosting", "boost"),
+    "EASTClassifier": ("eastward.estimators.network", "tabular"),
+    "EASTEnsembleClassifier": ("eastward.estimators.ensemble", "tabular,boost"),
+    "TunedDecisionClassifierCV": ("eastward.estimators.tuned", "tabular"),
     "compare": ("eastward.comparison", "tabular"),
     "tune": ("eastward.tuning", "tabular,search"),
     "tune_decision": ("eastward.decisions", ""),

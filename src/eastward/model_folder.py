@@ -25,8 +25,8 @@ from skrub import StringEncoder
 
 from eastward import _checks
 from eastward._version import __version__
-from eastward.estimator import EASTClassifier
-from eastward.tables import Column, conform
+from eastward.data import Column, conform
+from eastward.estimators.network import EASTClassifier
 
 __all__ = ["TableModel", "load_model", "save_model"]
 
@@ -37,6 +37,9 @@ SEALED = (PREPROCESSING, f"{MODEL}/model.json", f"{MODEL}/weights.safetensors")
 # What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
 TRUSTED = (
     "numpy.dtype",
+    "eastward.data.strings.DistinctStringEncoder",
+    "eastward.data.vectorizer.finite_float32",
+    # as models of release 0.1 call them
     "eastward.tables.strings.DistinctStringEncoder",
     "eastward.tables.vectorizer.finite_float32",
     *(
@@ -81,7 +84,7 @@ class TableModel:
     classifier : EASTClassifier
         Fitted on the vectorizer's output.
     vectorizer : Pipeline
-        Fitted, from :func:`~eastward.tables.make_vectorizer`.
+        Fitted, from :func:`~eastward.data.make_vectorizer`.
     task : dict
         ``target``, ``columns`` (name and kind of each feature) and whatever else should be remembered.
     """

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from eastward import _checks
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 from eastward.training import Callback, Run
 from eastward.training.checkpoint import fingerprint
 

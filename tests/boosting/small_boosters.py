@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import make_classification
 
-from eastward.boosting import EASTBoostingClassifier
+from eastward.estimators.boosting import EASTBoostingClassifier
 
 BACKENDS = ["lightgbm", "xgboost"]
 

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from small_boosters import BACKENDS, frame, quick, table
 
 import eastward as ew
-from eastward.boosting import EASTBoostingClassifier
+from eastward.estimators.boosting import EASTBoostingClassifier
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -77,10 +77,10 @@ def test_aligned_rounds_stay_only_where_held_out_rows_favour_them():
 
 
 def test_the_evidence_for_aligned_rounds_is_that_of_models_that_have_not_seen_the_rows():
-    from eastward.boosting.aligning import aligned_evidence
-    from eastward.boosting.backends import Task, make_backend
-    from eastward.boosting.folds import Problem, columns, margins
     from eastward.boosting.objectives import lightgbm_objective, true_score
+    from eastward.estimators.boosting.aligning import aligned_evidence
+    from eastward.estimators.boosting.backends import Task, make_backend
+    from eastward.estimators.boosting.folds import Problem, columns, margins
     from eastward.metrics import get
 
     X, y = table(2)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from small_boosters import BACKENDS, frame, quick, table
 
 import eastward as ew
-from eastward.boosting import EASTBoostingClassifier
+from eastward.estimators.boosting import EASTBoostingClassifier
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eastward.boosting import EASTBoostingClassifier
+from eastward.estimators.boosting import EASTBoostingClassifier
 
 # Leaves have a least number of rows and bins are quantiles of rows: a row of weight two is one of them. LightGBM's own
 # classifier is excused from the same check.

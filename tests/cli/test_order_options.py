@@ -8,7 +8,7 @@ import pytest
 from command_runs import SMALL, claims, run
 
 from eastward.cli.fit_model import FitPlan, split_rows
-from eastward.tables import describe_task, load_task
+from eastward.data import describe_task, load_task
 
 
 def visits() -> pd.DataFrame:

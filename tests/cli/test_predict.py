@@ -11,9 +11,9 @@ import pytest
 from command_runs import claims, fresh, run
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from eastward.estimator import EASTClassifier
+from eastward.data import describe_task, load_task, make_vectorizer, read_table
+from eastward.estimators.network import EASTClassifier
 from eastward.model_folder import TableModel, load_model, save_model
-from eastward.tables import describe_task, load_task, make_vectorizer, read_table
 
 PROBABILITIES = ["probability_no", "probability_yes"]
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from command_runs import SMALL, claims, run
 
-from eastward.tables import read_table
+from eastward.data import read_table
 
 HYPERLINK = '=HYPERLINK("http://example.org","look")'
 

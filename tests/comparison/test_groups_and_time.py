@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from eastward import EASTClassifier, EASTEnsembleClassifier, TunedDecisionClassifierCV
 from eastward.comparison import compare
 from eastward.comparison.splits import grouped_split, ordered_split
-from eastward.estimator.preparation import encode_labels, fold_rows
+from eastward.estimators.network.preparation import encode_labels, fold_rows
 from eastward.training.grouped_folds import grouped_folds, periods
 
 RNG = np.random.default_rng(0)

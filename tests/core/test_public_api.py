@@ -220,3 +220,31 @@ def test_the_defaults_are_those_of_the_contract():
 
 def test_type_information_is_shipped():
     assert (Path(ew.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("eastward.estimator", "eastward.estimators.network"),
+        ("eastward.estimator.classifier", "eastward.estimators.network.classifier"),
+        ("eastward.ensemble_estimator", "eastward.estimators.ensemble"),
+        ("eastward.decision_estimator", "eastward.estimators.tuned"),
+        ("eastward.tables.strings", "eastward.data.strings"),
+    ],
+)
+def test_moved_modules_are_found_at_their_old_path_for_one_release(old, new):
+    code = (
+        "import importlib, warnings\n"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    warnings.simplefilter('always')\n"
+        f"    old = importlib.import_module({old!r})\n"
+        f"assert old is importlib.import_module({new!r})\n"
+        "assert any('goes with the next release' in str(w.message) for w in said)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_boosting_classifier_is_found_at_its_old_path():
+    from eastward.boosting import EASTBoostingClassifier
+
+    assert EASTBoostingClassifier is ew.EASTBoostingClassifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eastward.ensemble_estimator import EASTEnsembleClassifier, trees
+from eastward.estimators.ensemble import EASTEnsembleClassifier, trees
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 import eastward as ew
 from eastward.decisions import smoothed_offsets
-from eastward.ensemble_estimator import fitting
+from eastward.estimators.ensemble import fitting
 
 ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
 

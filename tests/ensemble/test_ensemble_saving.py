@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from eastward.ensemble_estimator import EASTEnsembleClassifier
+from eastward.estimators.ensemble import EASTEnsembleClassifier
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_another_kind_or_a_later_format_is_refused(saved):
 def test_trees_that_need_foreign_types_are_not_built(saved):
     import skops.io
 
-    from eastward.ensemble_estimator.folds import Fitting
+    from eastward.estimators.ensemble.folds import Fitting
 
     _, _, folder = saved
     skops.io.dump(Fitting, folder / "extra_trees.skops")
@@ -124,7 +124,7 @@ def test_trees_that_need_foreign_types_are_not_built(saved):
 def test_forged_indices_of_nodes_are_found_before_they_are_followed(saved):
     from types import SimpleNamespace
 
-    from eastward.ensemble_estimator.trees import _is_sound
+    from eastward.estimators.ensemble.trees import _is_sound
 
     model, _, _ = saved
     nodes = model.parts_["extra_trees"].model.estimators_[0].tree_

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eastward.ensemble_estimator import EASTEnsembleClassifier
+from eastward.estimators.ensemble import EASTEnsembleClassifier
 
 REASON = "bootstraps and batches of a weighted table are not those of a repeated one"
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": REASON}

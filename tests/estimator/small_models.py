@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 
 
 def clusters(counts=(90, 45, 15), features=4, seed=0, spread=0.8):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from small_models import clusters, quick, same_model
 
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from small_models import clusters, quick, same_model
 from torch import nn
 
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 from eastward.training import Callback, SeparateMembers, SoloMember, assign_folds
 
 

@@ -81,7 +81,7 @@ def test_a_row_has_its_probabilities_whatever_rows_are_beside_it(fitted, fresh):
 
 def test_large_tables_are_predicted_in_parts(fitted, fresh, monkeypatch):
     expected = fitted.predict_proba(fresh)
-    monkeypatch.setattr("eastward.estimator.classifier.PREDICTION_ROWS", 100)
+    monkeypatch.setattr("eastward.estimators.network.classifier.PREDICTION_ROWS", 100)
     np.testing.assert_allclose(fitted.predict_proba(fresh), expected, rtol=1e-12)
 
 

@@ -11,7 +11,7 @@ from small_models import clusters, quick
 from torch.utils.data import DataLoader, TensorDataset
 
 from eastward import metrics
-from eastward.estimator.rare_classes import Supply, batch_notes
+from eastward.estimators.network.rare_classes import Supply, batch_notes
 from eastward.training import Stage
 
 RARE = (960, 30, 10)

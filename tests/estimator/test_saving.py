@@ -14,7 +14,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 from small_models import clusters, quick, same_model
 
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 from eastward.metrics import get
 
 
@@ -62,7 +62,7 @@ def test_a_saved_model_keeps_its_parameters(fitted, saved):
 def test_another_process_gives_the_same_bits(fitted, saved, table, tmp_path):
     program = """
 import sys, numpy as np, pandas as pd, torch
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 torch.set_num_threads(1)
 X = pd.DataFrame(np.load(sys.argv[2]), columns=["age", "income", "height", "weight"])
 np.save(sys.argv[3], EASTClassifier.load(sys.argv[1]).predict_proba(X))
@@ -235,7 +235,7 @@ def test_a_failed_save_leaves_nothing(fitted, tmp_path, monkeypatch):
         message = "disk full"
         raise OSError(message)
 
-    monkeypatch.setattr("eastward.estimator.saving.save_file", full)
+    monkeypatch.setattr("eastward.estimators.network.saving.save_file", full)
     with pytest.raises(OSError, match="disk full"):
         fitted.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 
 import eastward as ew
-from eastward.estimator.scaling import Pieces, Scaler
+from eastward.estimators.network.scaling import Pieces, Scaler
 
 
 def table(rows: int = 200, columns: int = 3, seed: int = 0) -> np.ndarray:

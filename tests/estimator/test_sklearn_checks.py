@@ -7,7 +7,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_CHECK_PARAMS
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 
 # Rows of weight zero are removed before anything random happens, and weights reach every loss and table. But a
 # row of weight two is one row of a shuffled batch, and two equal rows are two: what stochastic training makes

@@ -68,7 +68,7 @@ def test_loggers_of_fabric_receive_the_numbers(tmp_path):
 
 PROGRAM = """
 from sklearn.datasets import load_iris
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
 X, y = load_iris(return_X_y=True)
 model = EASTClassifier(hidden=(8,), n_folds=2, max_epochs=6, random_state=0, verbose={verbose})
 model.fit(X, y)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from eastward import metrics
 from eastward.cli import app
-from eastward.estimator.streaming import prepared_stream
+from eastward.estimators.network.streaming import prepared_stream
 from eastward.training.objectives import CrossEntropyObjective, MetricObjective
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))

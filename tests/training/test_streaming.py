@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from eastward.estimator.construction import stage_options
+from eastward.estimators.network.construction import stage_options
 from eastward.training import Callback
 from eastward.training.streams import ParquetTable, PreparedRows, RowShares, StreamBatches
 

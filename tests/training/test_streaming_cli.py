@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eastward.cli import app, stream_model
-from eastward.estimator import streaming
+from eastward.estimators.network import streaming
 from eastward.model_folder import load_model
 
 

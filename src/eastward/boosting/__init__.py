@@ -1,6 +1,10 @@
-"""Boosted trees that grow towards a metric: objectives for LightGBM and XGBoost, and a classifier."""
+"""Metrics as objectives of LightGBM and XGBoost."""
 
-from eastward.boosting.classifier import EASTBoostingClassifier
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from eastward.boosting.gradients import metric_gradients
 from eastward.boosting.objectives import (
     lightgbm_metric,
@@ -14,7 +18,6 @@ from eastward.boosting.objectives import (
 )
 
 __all__ = [
-    "EASTBoostingClassifier",
     "lightgbm_metric",
     "lightgbm_objective",
     "metric_gradients",
@@ -25,3 +28,10 @@ __all__ = [
     "xgboost_metric",
     "xgboost_objective",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The classifier moved to eastward.estimators.boosting; its old address works for one release.
+    if name == "EASTBoostingClassifier":
+        return getattr(importlib.import_module("eastward.estimators.boosting"), name)
+    raise AttributeError(f"module 'eastward.boosting' has no attribute {name!r}")

@@ -112,7 +112,7 @@ def compare(
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
     from eastward.cli.train import layer_widths
-    from eastward.tables import describe_task, load_task, make_vectorizer
+    from eastward.data import describe_task, load_task, make_vectorizer
 
     task = load_task(
         data,

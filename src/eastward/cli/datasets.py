@@ -67,8 +67,8 @@ def datasets(name: Name = None, output: Output = None, json: options.Json = Fals
 
 def _write(name: str, output: Path | None) -> None:
     from eastward import _checks
+    from eastward.data import TableWriter
     from eastward.datasets import load_embedded
-    from eastward.tables import TableWriter
 
     if output is None:
         advice = f"For example: eastward datasets {name} -o {name}.csv"

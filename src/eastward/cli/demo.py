@@ -42,8 +42,8 @@ def demo(
     from eastward.cli.fit_model import FitPlan, fit_model
     from eastward.cli.tables_shown import comparison_table, data_shown, verdict_shown
     from eastward.comparison import compare
+    from eastward.data import describe_task, load_task
     from eastward.datasets import load_embedded
-    from eastward.tables import describe_task, load_task
 
     started = time.perf_counter()
     check_folder(out, resume=False, overwrite=True)

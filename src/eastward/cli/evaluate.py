@@ -80,8 +80,8 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
 
     from eastward import _checks
     from eastward.cli.predict import checked_columns
-    from eastward.tables import Column, iter_tables, label_codes, table_columns
-    from eastward.tables.classes import renamed
+    from eastward.data import Column, iter_tables, label_codes, table_columns
+    from eastward.data.classes import renamed
 
     target = model.task["target"]
     if target not in table_columns(data, encoding=encoding):

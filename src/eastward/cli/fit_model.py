@@ -15,10 +15,10 @@ from eastward import _checks
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
 from eastward.comparison.splits import grouped_split, later_rows
-from eastward.estimator import EASTClassifier
+from eastward.data import Task, copies_across, make_vectorizer
+from eastward.estimators.network import EASTClassifier
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary, write_report
-from eastward.tables import Task, copies_across, make_vectorizer
 from eastward.training.grouped_folds import periods
 
 __all__ = ["FitPlan", "fit_model", "held_out_rows"]

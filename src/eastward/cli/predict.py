@@ -65,8 +65,8 @@ def predict(
       eastward predict fraud-model new-claims.parquet -o predictions.csv --keep claim_id
       eastward predict fraud-model new-claims.csv -o for-excel.csv --for-spreadsheet
     """
+    from eastward.data import TableWriter, count_rows
     from eastward.model_folder import load_model
-    from eastward.tables import TableWriter, count_rows
 
     started = time.perf_counter()
     check_not_input(output, data)
@@ -90,7 +90,7 @@ def predict(
 def check_not_input(output: Path, data: Path) -> None:
     """Predictions never replace the table that they are made from."""
     from eastward import _checks
-    from eastward.tables.formats import file_and_part
+    from eastward.data.formats import file_and_part
 
     file = file_and_part(data)[0]
     if output.exists() and file.exists() and output.samefile(file):
@@ -130,7 +130,7 @@ def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str
     """The columns to read; an error names those that are missing, a note those that are not used."""
     import pandas as pd
 
-    from eastward.tables import conform, table_columns
+    from eastward.data import conform, table_columns
 
     present = table_columns(data, encoding=encoding)
     needed = [column.name for column in model.columns]
@@ -138,7 +138,7 @@ def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str
     conform(empty, model.columns)
     for name in keep:
         if name not in present:
-            from eastward.tables.reading import fail_no_column, source_name
+            from eastward.data.reading import fail_no_column, source_name
 
             fail_no_column("predict", "--keep", name, empty, source_name(data))
     unused = [n for n in present if n not in {*needed, *keep, model.task["target"]}]
@@ -155,7 +155,7 @@ def predicted_parts(
     import numpy as np
     import pandas as pd
 
-    from eastward.tables import iter_tables, label_names
+    from eastward.data import iter_tables, label_names
 
     names = [f"probability_{name}" for name in label_names(model.classes)]
     first_row = 0

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _checks, metrics
-from eastward.tables import label_names
-from eastward.tables.formats import SEPARATORS
+from eastward.data import label_names
+from eastward.data.formats import SEPARATORS
 
 __all__ = ["cost_table", "metric_choice", "preferred_betas"]
 

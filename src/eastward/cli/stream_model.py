@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from eastward.cli.fit_model import FitPlan, write_summary
 from eastward.cli.folders import CHECKPOINT
-from eastward.estimator import EASTClassifier
-from eastward.estimator.stream_weights import weight_values
-from eastward.estimator.streaming import TableStream, draw_shares, plain_values, rows_for
-from eastward.model_folder import TableModel, save_model
-from eastward.reporting import evaluation_summary, report_summary
-from eastward.tables import (
+from eastward.data import (
     Column,
     Task,
     conform,
@@ -28,10 +23,15 @@ from eastward.tables import (
     label_names,
     make_vectorizer,
 )
-from eastward.tables.columns import names_as_text
-from eastward.tables.reading import to_frame
-from eastward.tables.task import check_roles
-from eastward.tables.tidying import tidied
+from eastward.data.columns import names_as_text
+from eastward.data.reading import to_frame
+from eastward.data.task import check_roles
+from eastward.data.tidying import tidied
+from eastward.estimators.network import EASTClassifier
+from eastward.estimators.network.stream_weights import weight_values
+from eastward.estimators.network.streaming import TableStream, draw_shares, plain_values, rows_for
+from eastward.model_folder import TableModel, save_model
+from eastward.reporting import evaluation_summary, report_summary
 from eastward.training.streams import ParquetTable
 
 __all__ = ["StreamedTask", "fit_stream_model", "open_stream"]

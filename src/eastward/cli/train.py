@@ -114,7 +114,7 @@ def train(
       eastward train parquet-folder -t fraud -o big --devices 2    (larger than memory)
     """
     from eastward.cli.preferences import metric_choice
-    from eastward.tables import describe_task, load_task
+    from eastward.data import describe_task, load_task
 
     check_folder(out, resume=resume, overwrite=overwrite)
     parameters = {

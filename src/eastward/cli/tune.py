@@ -84,7 +84,7 @@ def tune(
       eastward tune claims.csv -t fraud -o search --space east_tables --trials 60
       eastward tune claims.csv -t fraud -o search --storage postgresql://host/studies
     """
-    from eastward.tables import load_task, make_vectorizer
+    from eastward.data import load_task, make_vectorizer
 
     task = load_task(
         data,

@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 import eastward
 from eastward import _checks
 from eastward.comparison.budget import TimeBudget
-from eastward.decision_estimator import TunedDecisionClassifierCV
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
+from eastward.estimators.tuned import TunedDecisionClassifierCV
 from eastward.metrics import Metric
 
 __all__ = ["BUILT_IN", "DEFAULT_METHODS", "Method", "Settings", "method_names", "resolve_methods"]

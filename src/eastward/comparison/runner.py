@@ -19,7 +19,7 @@ from eastward.comparison.methods import Method, Settings, resolve_methods, split
 from eastward.comparison.result import Comparison, Progress
 from eastward.comparison.store import CellStore, fingerprint
 from eastward.decisions.cross_fitting import check_two_classes, class_labels
-from eastward.estimator.preparation import encode_labels, resolve_metric
+from eastward.estimators.network.preparation import encode_labels, resolve_metric
 
 __all__ = ["compare"]
 
@@ -80,7 +80,7 @@ def compare(
         Seconds of training for each network; results then depend on the machine. Trees cannot be held to it and say
         so. Without it, limits are in epochs (``max_epochs``, ``patience``), the same for all.
     preprocess : transformer, optional
-        Such as ``eastward.tables.make_vectorizer()``; a copy is fitted on the training rows of each split.
+        Such as ``eastward.data.make_vectorizer()``; a copy is fitted on the training rows of each split.
     progress : callable, optional
         Called with a :class:`~eastward.comparison.Progress` after each cell.
     sample_weight : array-like of shape (n_samples,), optional
@@ -304,7 +304,7 @@ def _check_features(X: Any, preprocess: Any) -> None:
         if getattr(kind, "kind", "f") not in "biuf"
     ]
     if words:
-        advice = "Give preprocess=eastward.tables.make_vectorizer(), or encode them first."
+        advice = "Give preprocess=eastward.data.make_vectorizer(), or encode them first."
         _checks.fail(
             _CALLER, "X", "made of numbers when preprocess is None", f"columns {words[:5]}", advice
         )

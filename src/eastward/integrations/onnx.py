@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.decision_estimator import TunedDecisionClassifierCV
 from eastward.decisions.calibration import SMALLEST
-from eastward.estimator import EASTClassifier
+from eastward.estimators.network import EASTClassifier
+from eastward.estimators.tuned import TunedDecisionClassifierCV
 from eastward.integrations._extras import missing_extra
 from eastward.training import SeparateMembers, SoloMember, StackedMLP
 

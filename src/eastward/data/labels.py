@@ -1,0 +1,91 @@
+"""Labels: from a column to classes, and from another table's column to those classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from eastward import _checks
+from eastward.data.columns import TRUTH, column_kind
+
+__all__ = ["check_one_type", "class_labels", "label_codes", "label_names"]
+
+CALLER = "load_task"
+# Numbers of more values than this are amounts, not names of classes; fewer if they have decimals.
+MAX_NUMERIC_CLASSES = 100
+MAX_DECIMAL_CLASSES = 20
+
+
+def label_names(labels: NDArray[Any]) -> list[str]:
+    """Labels as people write them."""
+    return [str(label) for label in labels.tolist()]
+
+
+def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
+    """A column without missing values as strings, integers or booleans."""
+    kind = column_kind(column)
+    if kind == "date":
+        advice = "Make a column of classes of it first."
+        _checks.fail(
+            CALLER, "target", "a column of classes", f"{target!r}, which has dates", advice
+        )
+    if kind != "number":
+        return np.asarray(column, dtype=bool if kind == "boolean" else str)
+    _check_not_regression(column, target)
+    values: NDArray[Any] = np.asarray(column)
+    whole = np.issubdtype(values.dtype, np.integer) or bool((values == np.floor(values)).all())
+    return values.astype(np.int64) if whole else values.astype(str)
+
+
+def label_codes(column: pd.Series, classes: NDArray[Any], target: str) -> NDArray[np.int64]:
+    """Positions of the values of ``column`` among ``classes``, however the file wrote them; -1 if missing.
+
+    Examples
+    --------
+    >>> label_codes(pd.Series(["1", "0.0", None]), np.array([0, 1]), "fraud").tolist()
+    [1, 0, -1]
+    """
+    if classes.dtype.kind in "iu":
+        values = pd.to_numeric(column, errors="coerce")
+    elif classes.dtype.kind == "b":
+        values = column.astype(object).map(lambda value: TRUTH.get(str(value).lower()))
+    else:
+        values = column.map(str, na_action="ignore")
+    codes = pd.Index(classes).get_indexer(pd.Index(values))
+    unknown = column[(codes < 0) & column.notna().to_numpy()]
+    if len(unknown):
+        got = f"unknown {sorted({str(value) for value in unknown})[:5]} in {len(unknown):,} rows"
+        expected = f"made of classes of the training data ({', '.join(label_names(classes)[:8])})"
+        advice = "Leave those rows out, or train on data that has them."
+        _checks.fail("evaluate", f"target {target!r}", expected, got, advice)
+    return np.asarray(codes, dtype=np.int64)
+
+
+def check_one_type(column: pd.Series, target: str) -> None:
+    """Refuse labels such as 1 and "1" side by side: nobody knows whether they are one class."""
+    if not pd.api.types.is_object_dtype(column):
+        return
+    held = column.dropna()
+    examples = {type(value).__name__: value for value in held.unique()}
+    if len(examples) > 1 and not set(examples) <= {"int", "float", "int64", "float64"}:
+        got = ", ".join(f"{value!r} ({name})" for name, value in sorted(examples.items())[:4])
+        advice = f"Convert the column: frame[{target!r}].astype(str)."
+        _checks.fail(CALLER, f"target {target!r}", "of one type", got, advice)
+
+
+def _check_not_regression(column: pd.Series, target: str) -> None:
+    values = column.unique()
+    if not np.isfinite(values.astype(float)).all():
+        _checks.fail(CALLER, f"target {target!r}", "made of classes", "infinite numbers")
+    whole = bool((values == np.floor(values)).all())
+    if len(values) <= (MAX_NUMERIC_CLASSES if whole else MAX_DECIMAL_CLASSES):
+        return
+    got = f"{len(values):,} different numbers from {values.min():g} to {values.max():g}"
+    advice = (
+        "Predicting an amount is regression, which eastward does not do; bin the column into classes, "
+        "or, if the numbers are names, write them as text (class_17)."
+    )
+    _checks.fail(CALLER, f"target {target!r}", "made of classes", got, advice)

@@ -1,0 +1,167 @@
+"""From the cells of a file to numbers and dates, with a sentence on whatever had to be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from eastward import _checks
+from eastward.data.columns import AS_WRITTEN, column_kind_fast
+from eastward.data.dates import date_formats, date_shown, parse_dates
+from eastward.data.formats import file_format, separator_of
+from eastward.data.numbers import (
+    NumberFormat,
+    could_be_either,
+    groups_by_points,
+    number_formats,
+    possible_formats,
+)
+from eastward.data.reading import read_table
+
+__all__ = ["Tidied", "tidied"]
+
+CALLER = "load_task"
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """A table whose numbers and dates are ones, how the file wrote them, and sentences on that."""
+
+    table: pd.DataFrame
+    formats: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def tidied(
+    table: pd.DataFrame,
+    *,
+    source: Any = None,
+    target: str | None = None,
+    decimal: str | None = None,
+    text: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> Tidied:
+    """``table`` with numbers and dates instead of their spellings.
+
+    Neither Arrow nor DuckDB finds out how a file writes its numbers, and skrub's ``ToFloat`` has to be told for each
+    column; here every format is tried, and one is taken that all cells of a column follow.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`~eastward.data.read_table`.
+    source : path, optional
+        The file that ``table`` was read from: a column may have to be read again.
+    target : str, optional
+        A column to leave as it is.
+    decimal : {".", ","}, optional
+        The decimal sign of columns that could be read both ways.
+    text : sequence of str
+        Columns that stay as they are written.
+    encoding : str
+        Of text files.
+
+    Returns
+    -------
+    Tidied
+
+    Examples
+    --------
+    >>> result = tidied(
+    ...     pd.DataFrame({"rain": ["0,2", "12,8"], "seen": ["31.12.2023", "01.01.2024"]})
+    ... )
+    >>> result.table["rain"].tolist(), result.formats
+    ([0.2, 12.8], {'rain': '1.234,5', 'seen': '%d.%m.%Y'})
+    """
+    if decimal is not None:
+        _checks.one_of(CALLER, "decimal", decimal, (".", ","))
+    words = [
+        name
+        for name in table.columns
+        if name != target and name not in text and column_kind_fast(table[name]) == "text"
+    ]
+    sign = decimal or _sign_of_the_file(source, encoding)
+    numbers = number_formats(table, words, decimal=decimal, otherwise=sign)
+    commas = decimal == "," or any(style.decimal == "," for style in numbers.values())
+    dates = date_formats(table, [w for w in words if w not in numbers], day_first=commas)
+    columns: dict[str, pd.Series] = {n: style.parse(table[n]) for n, style in numbers.items()}
+    columns |= {name: parse_dates(table[name], style) for name, style in dates.items()}
+    formats = {name: style.text for name, style in numbers.items()} | dates
+    if commas and decimal != ".":
+        grouped = _numbers_with_points(table, source, target, text, encoding)
+        columns |= grouped
+        formats |= dict.fromkeys(grouped, NumberFormat(",", ".").text)
+    kept = {name: table[name].astype("category") for name in text}
+    notes = (*_number_notes(formats, dates), *_date_notes(dates), *_text_notes(text))
+    notes += () if decimal else tuple(_doubts(table, numbers))
+    formats |= dict.fromkeys(text, AS_WRITTEN)
+    return Tidied(table.assign(**columns, **kept), formats, notes)
+
+
+def _sign_of_the_file(source: Any, encoding: str) -> str:
+    """Programs separate cells by semicolons where the comma is the decimal sign."""
+    if not isinstance(source, str | Path):
+        return "."
+    form = file_format(Path(source), CALLER)
+    return "," if form.kind == "csv" and separator_of(Path(source), form, encoding) == ";" else "."
+
+
+def _numbers_with_points(
+    table: pd.DataFrame, source: Any, target: str | None, text: Sequence[str], encoding: str
+) -> dict[str, pd.Series]:
+    """Columns of a file with decimal commas where 12.500 was read as twelve and a half."""
+    if not isinstance(source, str | Path) or not file_format(Path(source), CALLER).is_delimited:
+        return {}
+    names = [
+        name
+        for name in table.columns
+        if name != target and name not in text and pd.api.types.is_float_dtype(table[name])
+    ]
+    if not names:
+        return {}
+    written = read_table(source, encoding=encoding, as_text=names)
+    return {
+        name: NumberFormat(",", ".").parse(written[name])
+        for name in names
+        if groups_by_points(written[name])
+    }
+
+
+def _number_notes(formats: Mapping[str, str], dates: Mapping[str, str]) -> Iterator[str]:
+    by_format: dict[str, list[str]] = {}
+    for name, style in formats.items():
+        if name not in dates:
+            by_format.setdefault(style, []).append(name)
+    for style, names in by_format.items():
+        yield f"read as numbers written like {style}: {_shown(names)} (otherwise: --text COLUMN)"
+
+
+def _doubts(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> Iterator[str]:
+    """Say where a comma may be one or the other, and no column of the table tells: the person knows."""
+    signs = [{style.decimal for style in possible_formats(table[name])} for name in numbers]
+    if len(set().union(*(known for known in signs if len(known) == 1))) == 1:
+        return
+    for name, style in numbers.items():
+        other = "," if style.decimal == "." else "."
+        if could_be_either(table[name]):
+            yield f"{name!r} could also have the decimal sign {other} (--decimal {other})"
+
+
+def _date_notes(dates: Mapping[str, str]) -> Iterator[str]:
+    for style in dict.fromkeys(dates.values()):
+        names = [name for name, own in dates.items() if own == style]
+        yield f"read as dates written like {date_shown(style)}: {_shown(names)} (otherwise: --text COLUMN)"
+
+
+def _text_notes(text: Sequence[str]) -> Iterator[str]:
+    if text:
+        yield f"kept as text: {_shown(text)}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(map(repr, names[:6])) + more

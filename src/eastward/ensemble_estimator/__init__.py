@@ -1,5 +1,0 @@
-"""Cross-fitted networks and trees, averaged, with one decision tuned for the metric."""
-
-from eastward.ensemble_estimator.classifier import EASTEnsembleClassifier
-
-__all__ = ["EASTEnsembleClassifier"]

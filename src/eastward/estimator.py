@@ -1,0 +1,5 @@
+"""Moved to ``eastward.estimators.network``; this path stays for one release."""
+
+from eastward._moved import moved
+
+moved(__name__, "eastward.estimators.network")

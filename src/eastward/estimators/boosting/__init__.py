@@ -1,0 +1,5 @@
+"""EASTBoostingClassifier: boosted trees weighted, grown and decided for one metric."""
+
+from eastward.estimators.boosting.classifier import EASTBoostingClassifier
+
+__all__ = ["EASTBoostingClassifier"]

@@ -1,0 +1,390 @@
+"""Boosted trees trained, selected and decided by one metric, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from eastward import _checks
+from eastward.boosting.objectives import true_score
+from eastward.decisions._merit import Merit
+from eastward.decisions.cross_fitting import (
+    check_two_classes,
+    class_labels,
+    label_codes,
+    partition,
+)
+from eastward.estimators.boosting import saving
+from eastward.estimators.boosting.backends import Backend, Task, make_backend
+from eastward.estimators.boosting.columns import Columns
+from eastward.estimators.boosting.fitting import Options, fit_trees
+from eastward.estimators.boosting.folds import Problem, columns
+from eastward.metrics import as_metric
+
+__all__ = ["EASTBoostingClassifier"]
+
+Array: TypeAlias = NDArray[Any]
+_FIT = "EASTBoostingClassifier.fit"
+
+
+class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    r"""Boosted trees whose last rounds and whose decision follow one metric.
+
+    .. math:: \hat y(x) = \arg\max_j \big(f_j(x) + a_j(x) + b_j\big)
+
+    f is the library's own cross-entropy model, classes weighted equally, a are *aligned* rounds of trees that minimise
+    one minus the soft metric (EAST) from there, and the offsets b maximise the metric on held-out predictions. Aligned
+    rounds and offsets are kept only where cross-validation favours them, and weights unless it favours none.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a 0-d tensor. Metrics of
+        one class ("f1", "precision", ...) mean ``classes_[1]``.
+    backend : {"lightgbm", "xgboost"}, default="lightgbm"
+        The library that grows the trees.
+    n_estimators : int, default=100
+        Rounds of cross-entropy.
+    learning_rate : float, default=0.1
+        Of all rounds.
+    balanced : "auto" or bool, default="auto"
+        Whether the cross-entropy model weighs classes equally: "auto" unless cross-validation favours no class weights;
+        where the metric counts right decisions of all classes alike, as accuracy does, only if it favours weights.
+    aligned : "auto" or bool, default="auto"
+        Whether aligned rounds follow: "auto" if cross-validation favours them, True always, False never.
+    aligned_rounds : int, default=50
+        The most aligned rounds; a tenth, a fifth, two and seven tenths of them are tried, too.
+    temperature : float, default=0.2
+        Of the metric's surrogate, in (0, 0.4].
+    tune_decision : bool, default=True
+        Whether offsets per class are tuned.
+    guard : float or None, default=1.0
+        How many standard errors a cross-validated gain has to exceed, of a change of weights, of aligned rounds and of
+        offsets each. None: the better weights, offsets and aligned rounds in any case.
+    cv : int, splitter or iterable of splits, default=5
+        Folds for held-out predictions; an integer means stratified ones.
+    n_bags : int, default=15
+        Bootstraps over which offsets are averaged.
+    categorical_features : "from_dtype", list or None, default="from_dtype"
+        Names or positions of categorical columns. "from_dtype": those of a data frame that hold categories or text.
+    backend_params : mapping, optional
+        Further parameters by the library's own names, for example ``{"num_leaves": 15}``.
+    random_state : int, RandomState or None, default=None
+        For the library and the bootstraps.
+    n_jobs : int, optional
+        Threads of the library; None means 1, -1 all.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    booster_ : Booster
+        The cross-entropy model.
+    class_weights_ : ndarray of shape (n_classes,)
+        What it weighs classes by; ones if it does not.
+    aligned_booster_ : Booster or None
+        Aligned trees, if they were kept.
+    aligned_rounds_ : int
+        How many rounds of them.
+    offsets_ : ndarray of shape (n_classes,)
+        The offsets b, with mean zero.
+    metric_ : Metric
+        The metric.
+    report_ : dict
+        What each step brings on held-out rows; ``report_["words"]`` says it in words.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    eastward.TunedDecisionClassifierCV : The decision alone, for any classifier.
+    lightgbm_objective, xgboost_objective : The objective alone, for the libraries' own interfaces.
+
+    Notes
+    -----
+    Missing values are NaN, and trees learn where to send them; categories that training has not seen count as missing.
+    Aligned trees start at held-out scores: scores of a model's own training rows are nearly all right, which leaves the
+    metric no slope. At prediction they are added to the model of all rows, whose scores held-out scores stand for.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(300, weights=[0.85], class_sep=0.7, random_state=0)
+    >>> model = EASTBoostingClassifier("f1", n_estimators=20, random_state=0).fit(X, y)
+    >>> bool((model.predict(X) == model.classes_[model.predict_proba(X).argmax(1)]).all())
+    True
+    """
+
+    def __init__(
+        self,
+        metric: Any = "f1_macro",
+        backend: str = "lightgbm",
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        balanced: bool | str = "auto",
+        aligned: bool | str = "auto",
+        aligned_rounds: int = 50,
+        temperature: float = 0.2,
+        tune_decision: bool = True,
+        guard: float | None = 1.0,
+        cv: Any = 5,
+        n_bags: int = 15,
+        categorical_features: Any = "from_dtype",
+        backend_params: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
+        self.backend = backend
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.balanced = balanced
+        self.aligned = aligned
+        self.aligned_rounds = aligned_rounds
+        self.temperature = temperature
+        self.tune_decision = tune_decision
+        self.guard = guard
+        self.cv = cv
+        self.n_bags = n_bags
+        self.categorical_features = categorical_features
+        self.backend_params = backend_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow trees on ``X`` and ``y``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers, with NaN where a value is missing; a data frame may have categories and text.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Reaches cross-entropy, the confusion matrix and the tuning; a row of weight zero does not exist.
+
+        Returns
+        -------
+        self
+        """
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        options = self._options(seed)
+        if y is None:
+            # The words that scikit-learn's checks look for.
+            message = (
+                f"y of {_FIT} must be given: it requires y to be passed, but the target y is None."
+            )
+            raise ValueError(message)
+        features = self._learn_columns(X)
+        labels = class_labels(_FIT, y)
+        check_consistent_length(features, labels)
+        weight = _row_weights(sample_weight, features)
+        check_two_classes(_FIT, labels, weight)
+        folds = _folds(self.cv, features, labels, weight)
+        rows = slice(None) if weight is None else np.flatnonzero(weight > 0)
+        weight = None if weight is None else weight[rows]
+        self._fit_rows(features[rows], labels[rows], weight, folds, options)
+        return self
+
+    def _fit_rows(
+        self, features: Array, labels: Array, weight: Array | None, folds: Array, options: Options
+    ) -> None:
+        self.classes_ = np.unique(labels)
+        self.metric_, self._seed = as_metric(self.metric), options.seed
+        Merit(self.metric_, len(self.classes_))  # refuses a metric that does not fit the classes
+        problem = Problem(
+            self._backend(),
+            features,
+            label_codes(_FIT, self.classes_, labels),
+            weight,
+            folds,
+            self.metric_,
+            len(self.classes_),
+        )
+        fitted = fit_trees(problem, options, self.classes_.tolist())
+        self.booster_, self.aligned_booster_ = fitted.base, fitted.aligned
+        self.class_weights_ = fitted.class_weights
+        self.aligned_rounds_, self.report_ = fitted.aligned_rounds, fitted.report
+        self.offsets_ = fitted.offsets
+
+    def predict(self, X: Any) -> Array:
+        """Labels: the argmax of :meth:`predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        probabilities = self.predict_proba(X)
+        chosen: Array = self.classes_[probabilities.argmax(axis=1)]
+        return chosen
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities with the aligned rounds and the decision folded in.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one. They say how to decide; :meth:`raw_predict_proba` says how likely a class is.
+        """
+        return torch.from_numpy(self._scores(X)).softmax(1).numpy()
+
+    def raw_predict_proba(self, X: Any) -> Array:
+        """Probabilities of the library's cross-entropy model, its class weights taken back.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        scores = columns(self._backend().raw_scores(self.booster_, self._features(X)))
+        scores = scores - np.log(self.class_weights_)
+        return torch.from_numpy(scores).softmax(1).numpy()
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores whose largest one is the decision; for two classes one number, positive for the second.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The target metric of the predictions; negative for metrics where lower is better.
+
+        Returns
+        -------
+        float
+        """
+        scores = self._scores(X)
+        check_consistent_length(scores, y)
+        codes = label_codes("EASTBoostingClassifier.score", self.classes_, y)
+        value = true_score(scores, codes, self.metric_, sample_weight=sample_weight)
+        return value if self.metric_.higher_is_better else -value
+
+    def save(self, path: Any) -> None:
+        """Write the fitted classifier to the folder ``path``: the library's text and JSON, nothing that executes."""
+        check_is_fitted(self)
+        saving.save(self, self._backend(), Path(path))
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """A classifier that :meth:`save` wrote."""
+        return saving.load(cls, Path(path))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether training has ended."""
+        return hasattr(self, "offsets_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing values are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _options(self, seed: int) -> Options:
+        """Parameters that make no sense are refused before anything is trained."""
+        caller = "EASTBoostingClassifier"
+        for name in ("balanced", "aligned"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                _checks.one_of(caller, name, value, ("auto",), otherwise="True, False")
+        _checks.temperature(caller, self.temperature)
+        _checks.positive(caller, "learning_rate", self.learning_rate)
+        return Options(
+            _checks.whole_number(caller, "n_estimators", self.n_estimators, at_least=1),
+            self.balanced,
+            self.aligned,
+            _checks.whole_number(caller, "aligned_rounds", self.aligned_rounds, at_least=1),
+            self.temperature,
+            bool(self.tune_decision),
+            None if self.guard is None else _checks.real(caller, "guard", self.guard),
+            _checks.whole_number(caller, "n_bags", self.n_bags, at_least=1),
+            seed,
+        )
+
+    def _learn_columns(self, X: Any) -> Array:
+        if hasattr(X, "shape") and len(X.shape) == 2:
+            self._columns = Columns.of(X, self.categorical_features)
+        else:
+            # Not a table: scikit-learn says what is wrong with it, or makes one of nested lists.
+            self._columns = Columns({})
+        return self._checked(X, reset=True)
+
+    def _features(self, X: Any) -> Array:
+        return self._checked(X, reset=False)
+
+    def _checked(self, X: Any, *, reset: bool) -> Array:
+        encoded = self._columns.encode(X)
+        table: Array = validate_data(
+            self, encoded, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        return table
+
+    def _backend(self) -> Backend:
+        task = Task(
+            len(self.classes_),
+            self._columns.categorical,
+            float(self.learning_rate),
+            self._seed,
+            self.n_jobs,
+            dict(self.backend_params or {}),
+        )
+        return make_backend(self.backend, task)
+
+    def _scores(self, X: Any) -> Array:
+        """Scores ``(N, C)`` of all trees, offsets added."""
+        check_is_fitted(self)
+        features, backend = self._features(X), self._backend()
+        scores = columns(backend.raw_scores(self.booster_, features))
+        if self.aligned_booster_ is not None:
+            scores = scores + columns(backend.raw_scores(self.aligned_booster_, features))
+        return scores + self.offsets_
+
+
+def _row_weights(sample_weight: Any, features: Array) -> Array | None:
+    if sample_weight is None:
+        return None
+    weight: Array = _check_sample_weight(sample_weight, features, dtype=np.float64)
+    _checks.weights(_FIT, torch.from_numpy(weight))
+    return weight
+
+
+def _folds(cv: Any, features: Array, labels: Array, weight: Array | None) -> Array:
+    """The fold of each row with positive weight; folds must share the rows out."""
+    count = len(labels)
+    rows = np.arange(count) if weight is None else np.flatnonzero(weight > 0)
+    if isinstance(cv, int):
+        features, labels = features[rows], labels[rows]
+        splits = partition(_checks.whole_number(_FIT, "cv", cv, at_least=2), features, labels)
+        rows = np.arange(len(rows))
+        count = len(rows)
+    else:
+        splits = partition(cv, features, labels)
+    folds, times = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=int)
+    for number, (_, inside) in enumerate(splits):
+        folds[inside] = number
+        times[inside] += 1
+    if (times[rows] != 1).any():
+        got = f"{int((times[rows] != 1).sum())} rows in no fold or in several"
+        _checks.fail(
+            _FIT, "cv", "a partition of the rows", got, "Use StratifiedKFold, for example."
+        )
+    numbers: Array = np.unique(folds[rows], return_inverse=True)[1].astype(np.int64)
+    return numbers

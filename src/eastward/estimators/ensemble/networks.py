@@ -1,0 +1,82 @@
+"""The ensemble's networks: an EASTClassifier whose folds are the ensemble's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eastward.estimators.ensemble.folds import Fitting
+from eastward.estimators.network import EASTClassifier, construction, fitting
+from eastward.metrics import Metric
+from eastward.training import Rows
+from eastward.training.scoring import padded
+
+__all__ = ["Networks"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Cross-fitted networks, and the log-probabilities ``(N, C)`` of rows by the one that did not see them."""
+
+    model: EASTClassifier
+    held_out: Array | None = None
+
+    @classmethod
+    def fitted(cls, data: Fitting, metric: Metric, options: Mapping[str, Any]) -> Networks:
+        """Train one network for each fold, all in one batched graph."""
+        model = EASTClassifier(metric, **options)
+        construction.check_parameters(model)
+        model.classes_, model.multilabel_ = np.arange(data.num_classes), False
+        model.metric_, model.n_folds_ = metric, data.num_folds
+        model.n_features_in_ = data.filled.shape[1]
+        model.scaler_ = fitting.fitted_scaler(model, data.filled)
+        rows = _rows(model, data)
+        generator = torch.Generator().manual_seed(data.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(data.seed)
+            fitting.run_stages(model, rows, data.seed, generator)
+        return cls(model, _held_out(model, rows))
+
+    def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
+        """Logarithm of the networks' mean probability, ``(n, C)``."""
+        probabilities = self.model.raw_predict_proba(filled)
+        logarithms: Array = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+        return logarithms
+
+    def save(self, folder: Path) -> None:
+        """Write safetensors and JSON."""
+        self.model.save(folder / "networks")
+
+    @classmethod
+    def load(cls, folder: Path, num_classes: int) -> Self:  # noqa: ARG003  # one call for all parts
+        """What :meth:`save` wrote."""
+        return cls(EASTClassifier.load(folder / "networks"))
+
+
+def _rows(model: EASTClassifier, data: Fitting) -> Rows:
+    folds, every = torch.from_numpy(data.folds), torch.arange(len(data.folds))
+    weights = None
+    if data.weights is not None:
+        weights = torch.from_numpy(data.weights / data.weights.mean()).float()
+    inputs = construction.network_inputs(model, data.filled)
+    train = [every[folds != k] for k in range(data.num_folds)]
+    valid = [every[folds == k] for k in range(data.num_folds)]
+    return Rows(inputs, torch.from_numpy(data.codes), weights, train, valid, data.num_classes)
+
+
+@torch.no_grad()
+def _held_out(model: EASTClassifier, rows: Rows) -> Array:
+    """NaN for rows that every network saw."""
+    index, known = padded(rows.valid)
+    logits = model.members_(rows.inputs[index].double()).log_softmax(-1)
+    table = torch.full((len(rows.targets), rows.num_outputs), torch.nan, dtype=torch.float64)
+    table[index[known]] = logits[known]
+    return table.numpy()

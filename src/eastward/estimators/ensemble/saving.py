@@ -1,0 +1,86 @@
+"""A fitted ensemble as a folder: JSON, safetensors, LightGBM's text and skops; nothing in it is executed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+from lightgbm.basic import LightGBMError
+from sklearn.utils.validation import check_is_fitted
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from eastward.estimators.ensemble.encoding import Encoder
+from eastward.estimators.ensemble.fitting import PARTS
+from eastward.saved_folder import (
+    BROKEN,
+    SavedFolder,
+    feature_names,
+    finite,
+    metric_document,
+    metric_of,
+    plain,
+    restored,
+)
+
+__all__ = ["load", "save"]
+
+FOLDER = SavedFolder("eastward.EASTEnsembleClassifier", "ensemble.json", "ensemble")
+NAMED = "Call decide_by with a metric that has a name before saving."
+T = TypeVar("T")
+
+
+def save(model: Any, path: Path) -> None:
+    """Write ``model`` to the folder ``path``, replacing a model that is there."""
+    check_is_fitted(model)
+
+    def fill(folder: Path) -> None:
+        for part in model.parts_.values():
+            part.save(folder)
+
+    FOLDER.write(path, _description(model), fill)
+
+
+def _description(model: Any) -> dict[str, Any]:
+    parameters = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    return {
+        # The metric and the seed are objects at times; the metric is described below, the seed is spent.
+        "parameters": {**parameters, "metric": None, "metric_options": None, "random_state": None},
+        "metric": metric_document(model.metric_, NAMED),
+        "classes": model.classes_.tolist(),
+        "classes_dtype": str(model.classes_.dtype),
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": feature_names(model),
+        "encoder": asdict(model.encoder_),
+        "offsets": model.offsets_.tolist(),
+        "report": finite(model.report_),
+    }
+
+
+def load(cls: type[T], path: Path) -> T:
+    """The ensemble in the folder ``path``."""
+    document = FOLDER.read(path)
+    damaged = (*BROKEN, AttributeError, BadZipFile, LightGBMError, UntrustedTypesFoundException)
+    try:
+        return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
+    except damaged as error:
+        FOLDER.refuse(path, error)
+
+
+def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:
+    parameters = {name: restored(value) for name, value in document["parameters"].items()}
+    model = cls(**parameters)
+    model.parts = tuple(model.parts)
+    model.metric = model.metric_ = metric_of(document["metric"])
+    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    model.n_features_in_ = document["n_features_in"]
+    if document["feature_names_in"] is not None:
+        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
+    model.encoder_ = Encoder(**document["encoder"])
+    model.report_, model.held_out_ = document["report"], None
+    size = len(model.classes_)
+    model.parts_ = {name: PARTS[name].load(path, size) for name in model.parts}
+    model.offsets_ = np.asarray(document["offsets"], dtype=np.float64)
+    return model

@@ -1,0 +1,231 @@
+"""From the parameters of EASTClassifier to the parts that training needs."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import validate_data
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.estimators.network.preparation import check_finite
+from eastward.training import SeparateMembers, SoloMember, StackedMLP
+from eastward.training.members import Members
+
+# Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
+ROWS_FOR_FOLDS = 50_000
+# Pieces of each feature, the rows up to which they are worth their cost, and the most of them in all.
+BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
+# With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
+# (benchmarks/batch_size.py).
+ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
+
+
+def check_parameters(model: Any) -> None:
+    """Numbers of the constructor that make no sense are refused before anything is trained."""
+    caller = "EASTClassifier"
+    for name in ("max_epochs", "patience", "max_cold_steps"):
+        if _checks.real(caller, name, getattr(model, name)) < 1:
+            _checks.fail(caller, name, "at least 1", getattr(model, name))
+    for name in ("n_folds", "batch_size"):
+        value = getattr(model, name)
+        if value != "auto" and _checks.real(caller, name, value) < 1:
+            _checks.fail(caller, name, "'auto' or at least 1", value)
+    if model.bins != "auto":
+        _checks.whole_number(caller, "bins", model.bins, at_least=0)
+    if _checks.real(caller, "learning_rate", model.learning_rate) <= 0:
+        _checks.fail(caller, "learning_rate", "positive", model.learning_rate)
+    if not 0 <= _checks.real(caller, "dropout", model.dropout) < 1:
+        _checks.fail(caller, "dropout", "in [0, 1)", model.dropout)
+    _checks.in_unit_interval(caller, "validation_fraction", model.validation_fraction)
+    _checks.in_unit_interval(caller, "cooling_rate", model.cooling_rate)
+    _checks.temperature(caller, model.temperature)
+    _check_accumulation(caller, model)
+    _check_flags(caller, model)
+    _check_refit(caller, model)
+    _check_widths(caller, model.hidden)
+
+
+def _check_accumulation(caller: str, model: Any) -> None:
+    if model.accumulate is not None:
+        _checks.one_of(caller, "accumulate", model.accumulate, ("exact",), otherwise="None")
+    if model.effective_batch is None:
+        return
+    _checks.whole_number(caller, "effective_batch", model.effective_batch, at_least=1)
+    if model.accumulate is None:
+        advice = "Add accumulate='exact'."
+        _checks.fail(
+            caller, "effective_batch", "None without accumulate", model.effective_batch, advice
+        )
+
+
+def _check_flags(caller: str, model: Any) -> None:
+    """A flag is True or False: any other word would count as True."""
+    either = ("auto",)
+    flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
+    for name, words in flags.items():
+        value = getattr(model, name)
+        if not isinstance(value, bool | np.bool_) and value not in words:
+            expected = ", ".join(["True", "False", *map(repr, words)])
+            _checks.fail(caller, name, f"one of {expected}", _checks.describe(value))
+
+
+def _check_refit(caller: str, model: Any) -> None:
+    """Training on all rows is for one network and its recipe; no row is left to tune a decision on."""
+    if not model.refit:
+        return
+    if model.recipe != "auto" or not model.aligned:
+        got = f"recipe={model.recipe!r}, aligned={model.aligned}"
+        _checks.fail(caller, "refit", "False without the aligned stage of recipe='auto'", got)
+    if model.tune_decision is True:
+        advice = "The decision is tuned before the last rows join, and trained on from there."
+        _checks.fail(caller, "tune_decision", "'auto' or False with refit=True", True, advice)
+
+
+def check_one_network(model: Any, reason: str = "") -> None:
+    """``refit`` needs a network that held out rows of its own; ``reason`` says why there is none."""
+    if not model.refit or (model.n_folds_ == 1 and not reason):
+        return
+    if reason:
+        expected, got = "False where rows to judge by are given or streamed", reason
+        advice = "Leave refit alone, or pass all rows as X and y."
+    else:
+        expected = "False for anything but one network"
+        got = f"n_folds={model.n_folds_}: cross-fitted networks have used all rows"
+        advice = "Set n_folds=1, or leave refit alone."
+    _checks.fail("EASTClassifier", "refit", expected, got, advice)
+
+
+def _check_widths(caller: str, hidden: Any) -> None:
+    if isinstance(hidden, str | bytes) or not isinstance(hidden, Iterable):
+        got = _checks.describe(hidden)
+        _checks.fail(caller, "hidden", "a sequence of layer widths", got, error=TypeError)
+    for width in hidden:
+        _checks.whole_number(caller, "hidden", width, at_least=1)
+
+
+def stage_options(model: Any, count: int, rarest: float | None = None) -> dict[str, Any]:
+    """What the recipes want to know; an automatic batch size grows with the rows.
+
+    ``rarest`` is the share of the rarest class where batches cannot be stratified.
+    """
+    sizes = ((512, 32), (3_000, 128), (30_000, 256), (300_000, 1024))
+    automatic = next((size for limit, size in sizes if count <= limit), 4096)
+    batch_size = automatic if model.batch_size == "auto" else int(model.batch_size)
+    return {
+        "max_epochs": model.max_epochs,
+        "learning_rate": model.learning_rate,
+        "batch_size": batch_size,
+        "effective_batch": _effective_batch(model, batch_size, rarest),
+        "patience": model.patience,
+        "aligned": model.aligned,
+        "refit": model.refit,
+        "temperature": model.temperature,
+        "cooling_rate": model.cooling_rate,
+        "max_cold_steps": model.max_cold_steps,
+    }
+
+
+def _effective_batch(model: Any, batch_size: int, rarest: float | None) -> int | None:
+    """Rows of one exact step: as wanted, or enough for the rarest class where a batch has too few of it."""
+    if model.accumulate == "exact":
+        return int(model.effective_batch or 8 * batch_size)
+    if rarest is None or batch_size * rarest >= ROWS_OF_EACH_CLASS:
+        return None
+    return min(LARGEST_STEP, math.ceil(ROWS_OF_EACH_CLASS / rarest))
+
+
+def num_bins(model: Any, count: int, features: int) -> int:
+    """Into how many pieces features are cut; "auto" does it where rows are too few to learn the bends."""
+    if model.module is not None:
+        return 0
+    if model.bins != "auto":
+        return int(model.bins)
+    return BINS if count <= ROWS_FOR_PIECES and features * BINS <= LARGEST_WIDTH else 0
+
+
+def num_folds(model: Any, count: int) -> int:
+    """How many networks are cross-fitted; never more than the rows allow."""
+    if model.n_folds != "auto":
+        wanted = int(model.n_folds)
+    else:
+        tables = model.module is None and model.recipe == "auto" and count <= ROWS_FOR_FOLDS
+        wanted = 5 if tables else 1
+    return max(1, min(wanted, count // 2))
+
+
+def fabric_options(model: Any) -> dict[str, Any]:
+    """What Lightning Fabric has to know."""
+    names = ("accelerator", "devices", "strategy", "precision", "loggers")
+    return {name: getattr(model, name) for name in names}
+
+
+def new_members(model: Any, num_inputs: Any, num_outputs: int) -> Members:
+    """Untrained networks: ``n_folds_`` of the default kind, or of the user's."""
+    if model.module is None:
+        return StackedMLP(model.n_folds_, [num_inputs, *model.hidden, num_outputs], model.dropout)
+    modules = [
+        build_module(model.module, model.n_features_in_, num_outputs) for _ in range(model.n_folds_)
+    ]
+    if len(modules) == 1:
+        return SoloMember(modules[0], num_outputs, multilabel=model.multilabel_)
+    return SeparateMembers(modules, num_outputs, multilabel=model.multilabel_)
+
+
+def build_module(module: Any, num_features: Any, num_outputs: int) -> nn.Module:
+    """The network that ``module`` describes; a module given as such is copied, so that fitting leaves it alone."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    factory: Callable[..., Any] | None = module if callable(module) else None
+    built = None if factory is None else factory(num_features, num_outputs)
+    if not isinstance(built, nn.Module):
+        expected = "a torch module, or a class or factory (n_features, n_classes) -> module"
+        _checks.fail(
+            "EASTClassifier", "module", expected, _checks.describe(built or module), error=TypeError
+        )
+    return built
+
+
+def as_tensors(X: Any) -> Any:
+    """Arrays, or a dictionary of them, as tensors; float64 becomes float32."""
+    if isinstance(X, dict):
+        return {name: as_tensors(value) for name, value in X.items()}
+    tensor = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+    return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+
+def concatenated(first: Any, second: Any) -> Any:
+    """Rows of the second after those of the first."""
+    if isinstance(first, dict):
+        return {name: torch.cat([first[name], second[name]]) for name in first}
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, second])
+    return torch.cat([first, second])
+
+
+def checked_features(model: Any, X: Any, *, reset: bool) -> Any:
+    """Checked features: a NumPy table, or tensors as they are for a user's module."""
+    if model.module is not None and (isinstance(X, dict) or getattr(X, "ndim", 2) != 2):
+        if reset:
+            model.n_features_in_ = None if isinstance(X, dict) else X.shape[1]
+        return as_tensors(X)
+    table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
+    check_finite(table, getattr(model, "feature_names_in_", None))
+    return table
+
+
+def network_inputs(model: Any, features: Any) -> Any:
+    """Features as tensors, scaled if the model has a scaler."""
+    if isinstance(features, np.ndarray):
+        with warnings.catch_warnings():
+            # A table that may not be written to is safe: nothing here writes to its inputs.
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            tensor = torch.from_numpy(np.ascontiguousarray(features))
+        return tensor if model.scaler_ is None else model.scaler_(tensor)
+    return features

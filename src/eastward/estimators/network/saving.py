@@ -1,0 +1,139 @@
+"""A fitted classifier as a folder: ``weights.safetensors`` and ``model.json``.
+
+Loading reads numbers and names; nothing in the folder is executed. The folder is written under a temporary name
+and renamed, so that a half-written model never stands under the final one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from eastward import _checks
+from eastward.estimators.network.construction import new_members
+from eastward.estimators.network.scaling import Scaler
+from eastward.saved_folder import (
+    SavedFolder,
+    feature_names,
+    finite,
+    metric_document,
+    metric_of,
+    plain,
+    restored,
+)
+from eastward.training.members import Members
+
+__all__ = ["load", "save"]
+
+FOLDER = SavedFolder("eastward.EASTClassifier")
+NAMED = "Score with it after loading: save a model trained with a metric that has a name."
+# Parameters that are objects of the training run, not of the model.
+NOT_SAVED = ("module", "checkpoint", "loggers", "callbacks", "random_state")
+T = TypeVar("T")
+
+
+def save(model: Any, path: Path) -> None:
+    """Write ``model`` to the folder ``path``, replacing a model that is there."""
+    check_is_fitted(model)
+    FOLDER.write(
+        path,
+        _description(model),
+        lambda folder: _write_weights(_tensors(model), folder / "weights.safetensors"),
+    )
+
+
+def _write_weights(tensors: dict[str, Tensor], path: Path) -> None:
+    path.touch()
+    mode = (
+        path.stat().st_mode
+    )  # what the umask gives; safetensors would let nobody but the owner read
+    save_file(tensors, path)
+    path.chmod(mode)
+
+
+def _tensors(model: Any) -> dict[str, Tensor]:
+    tensors = {f"members.{k}": v.contiguous() for k, v in model.members_.state_dict().items()}
+    tensors["offsets"] = torch.from_numpy(np.ascontiguousarray(model.offsets_))
+    if model.scaler_ is not None:
+        tensors |= {f"scaler.{name}": value for name, value in model.scaler_.tensors().items()}
+    return tensors
+
+
+def _description(model: Any) -> dict[str, Any]:
+    parameters = {k: plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
+    if not isinstance(model.metric, str):
+        parameters["metric"] = None  # an object; the metric below is the same one
+    return {
+        "parameters": parameters,
+        "metric": metric_document(model.metric_, NAMED),
+        "own_module": model.module is not None,
+        "classes": model.classes_.tolist(),
+        "classes_dtype": str(model.classes_.dtype),
+        "multilabel": model.multilabel_,
+        "n_folds": model.n_folds_,
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": feature_names(model),
+        "report": finite(model.report_),
+        "history": finite(model.history_),
+    }
+
+
+def load(cls: type[T], path: Path, module: Any) -> T:
+    """The classifier in the folder ``path``."""
+    document = FOLDER.read(path)
+    try:
+        tensors = load_file(path / "weights.safetensors")
+        model = _described(cls, document, tensors, module)
+    except (OSError, SafetensorError, KeyError, TypeError, AttributeError) as error:
+        FOLDER.refuse(path, error)
+    # New networks draw initial weights, which the loaded ones replace; the user's generator stays as it was.
+    with torch.random.fork_rng(devices=[]):
+        model.members_ = _members(model, document, tensors)
+    return model  # type: ignore[no-any-return]  # an instance of cls
+
+
+def _described(
+    cls: type[Any], document: dict[str, Any], tensors: dict[str, Tensor], module: Any
+) -> Any:
+    """All of the classifier but its networks."""
+    parameters = {name: restored(value) for name, value in document["parameters"].items()}
+    model = cls(**{**parameters, "module": module})
+    model.hidden = tuple(model.hidden)
+    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    model.multilabel_, model.n_folds_ = document["multilabel"], document["n_folds"]
+    model.n_features_in_ = document["n_features_in"]
+    if document["feature_names_in"] is not None:
+        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
+    model.metric_ = metric_of(document["metric"])
+    if model.metric is None:
+        model.metric, model.metric_options = model.metric_, None
+    model.report_, model.history_ = document["report"], document["history"]
+    model.n_iter_ = len(model.history_)
+    scaling = {k.removeprefix("scaler."): v for k, v in tensors.items() if k.startswith("scaler.")}
+    model.scaler_ = Scaler.from_tensors(scaling) if scaling else None
+    model.offsets_ = tensors["offsets"].numpy()
+    return model
+
+
+def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -> Members:
+    if document["own_module"] and model.module is None:
+        advice = (
+            "Call load(path, module=...) with the class, factory or module it was trained with."
+        )
+        _checks.fail("load", "module", "given for this model", "None", advice)
+    inputs = document["n_features_in"] if model.scaler_ is None else model.scaler_.width
+    members = new_members(model, inputs, len(document["classes"]))
+    state = {k.removeprefix("members."): v for k, v in tensors.items() if k.startswith("members.")}
+    try:
+        members.load_state_dict(state)
+    except RuntimeError as error:
+        message = f"weights of load must fit the network; got {error}. Was the module changed?"
+        raise ValueError(message) from error
+    return members.eval().requires_grad_(requires_grad=False)

@@ -1,0 +1,217 @@
+"""Fitting on Parquet files: labels from one column, preprocessing from a bounded sample, rows as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from eastward import _checks
+from eastward.estimators.network.preparation import (
+    CALLER,
+    Labels,
+    check_finite,
+    encode_labels,
+)
+from eastward.estimators.network.scaling import Scaler
+from eastward.estimators.network.stream_weights import Weighting, class_codes, weighting_of
+from eastward.training import Rows
+from eastward.training.streams import (
+    SLICE_ROWS,
+    ParquetTable,
+    PreparedRows,
+    RowShares,
+    StreamBatches,
+)
+
+__all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_for"]
+
+# Rows kept in memory to stop and to decide by, to fit preprocessing on, and the row groups that they come from.
+HELD_ROWS, SAMPLE_ROWS, SAMPLED_GROUPS = 100_000, 100_000, 64
+# Data frames have a price for each column of each slice: larger ones for those.
+VECTORIZED_ROWS = 131_072
+
+Vectorize = Callable[[pa.Table], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """A Parquet table that is too large for memory, and how its rows become numbers.
+
+    Attributes
+    ----------
+    table : ParquetTable
+        The files.
+    target : str
+        The column to predict.
+    columns : sequence of str
+        The features.
+    shares : RowShares
+        Rows for each purpose.
+    vectorize : callable, optional
+        From an Arrow table of ``columns`` to a float32 array; default: the columns are numbers already.
+    weight : str, optional
+        The column of weights.
+    """
+
+    table: ParquetTable
+    target: str
+    columns: Sequence[str]
+    shares: RowShares
+    vectorize: Vectorize | None = None
+    weight: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.columns, self.target, *([] if self.weight is None else [self.weight])]
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """From an Arrow table to scaled inputs, class indices and weights; it travels to other processes."""
+
+    target: str
+    columns: Sequence[str]
+    classes: NDArray[Any]
+    scaler: Scaler | None
+    vectorize: Vectorize | None
+    weighting: Weighting | None = None
+
+    def __call__(self, rows: pa.Table) -> PreparedRows:
+        """Inputs ``(n, F)``, targets ``(n,)`` and weights."""
+        inputs = torch.from_numpy(self.features(rows))
+        if self.scaler is not None:
+            inputs = self.scaler.in_place(inputs)
+        codes = class_codes(rows.column(self.target), self.classes)
+        weights = None if self.weighting is None else self.weighting(rows, codes)
+        return PreparedRows(inputs, codes, weights)
+
+    def features(self, rows: pa.Table) -> NDArray[np.float32]:
+        """The features as numbers, finite."""
+        chosen = rows.select(list(self.columns))
+        if self.vectorize is not None:
+            return self.vectorize(chosen)
+        table = numbers(chosen)
+        # One pass over memory in its order; only if something is wrong are columns looked at one by one.
+        if not np.isfinite(table.sum()):
+            check_finite(table, list(self.columns))
+        return table
+
+
+def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as NumPy has it; strings become objects."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def numbers(rows: pa.Table) -> NDArray[np.float32]:
+    """Numeric columns as one float32 array; missing values are NaN."""
+    for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            advice = "Use `eastward train`, which takes strings and dates, or leave it out."
+            _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
+    single = pa.schema([(name, pa.float32()) for name in rows.schema.names])
+    # One call for all columns: each further one would fight for Python's lock with the training of the network.
+    (batch,) = rows.cast(single, safe=False).combine_chunks().to_batches()
+    table: NDArray[np.float32] = batch.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+    return table
+
+
+def is_stream(X: Any) -> bool:
+    """Whether ``X`` names Parquet files instead of holding rows."""
+    return isinstance(X, str | Path | TableStream)
+
+
+def draw_shares(
+    table: ParquetTable, seed: int, *, held: float, test: float = 0.0, rows: int = HELD_ROWS
+) -> RowShares:
+    """Rows to hold out and to fit preprocessing on: bounded numbers of them, from a bounded number of row groups."""
+    chosen = np.random.default_rng(seed).permutation(len(table.groups))[:SAMPLED_GROUPS]
+    available = sum(table.groups[position].rows for position in chosen)
+    limit = rows / available
+    shares = {"test": min(test, limit), "held": min(held, limit)}
+    sample = min(1 - sum(shares.values()), SAMPLE_ROWS / available)
+    return RowShares(seed, frozenset(chosen.tolist()), sample=sample, **shares)
+
+
+def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Table:
+    """The rows that are drawn for a purpose, in memory."""
+    parts = []
+    for position in sorted(stream.shares.groups):
+        group = stream.table.groups[position]
+        mine = stream.shares.drawn(position, group, purpose)
+        if mine.any():
+            parts.append(stream.table.read(group, columns).filter(pa.array(mine)))
+    if not parts:
+        got = f"{stream.table.rows:,} rows, none of which was drawn"
+        advice = "Read a table as small as this into memory."
+        _checks.fail(CALLER, "X", "large enough to hold rows out", got, advice)
+    return pa.concat_tables(parts)
+
+
+def as_stream(model: Any, X: Any, y: Any, weight: str | None, seed: int) -> TableStream:
+    """What a user gave, as a stream."""
+    if isinstance(X, TableStream):
+        return X
+    if not isinstance(y, str):
+        advice = "Name the target: fit('folder', 'column')."
+        _checks.fail(
+            CALLER, "y", "the name of a column with Parquet files", type(y).__name__, advice
+        )
+    table = ParquetTable(X)
+    table.check_column(y, argument="y")
+    if weight is not None:
+        table.check_column(weight, argument="sample_weight")
+    columns = table.columns_without([y] if weight is None else [y, weight])
+    shares = draw_shares(table, seed % 2**31, held=float(model.validation_fraction))
+    return TableStream(table, y, columns, shares, weight=weight)
+
+
+def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
+    """Classes and their counts, from one pass over the target column."""
+    counts = stream.table.value_counts(stream.target)
+    missing = counts.pop(None, 0)
+    if missing:
+        advice = "Leave those rows out before training."
+        expected = "filled in for every row"
+        _checks.fail(CALLER, f"y ({stream.target!r})", expected, f"{missing:,} missing", advice)
+    return encode_labels(np.asarray(list(counts))), counts
+
+
+def prepared_stream(
+    model: Any, X: Any, y: Any, weight: str | None, seed: int
+) -> tuple[Rows, StreamBatches, Labels]:
+    """Held-out rows in memory, the others as a stream, and the labels; sets what the model remembers of features."""
+    stream = as_stream(model, X, y, weight, seed)
+    labels, counts = stream_labels(stream)
+    classes = labels.classes
+    weighting = weighting_of(
+        stream.table, stream.target, stream.weight, model.class_weight, classes
+    )
+    prepare = Prepare(stream.target, stream.columns, classes, None, stream.vectorize, weighting)
+    sample = prepare.features(rows_for(stream, "sample", stream.names))
+    model.n_features_in_ = sample.shape[1]
+    if stream.vectorize is None:
+        model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
+    wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
+    bins = 0 if model.bins == "auto" else int(model.bins)  # rows are many, and pieces take memory
+    model.scaler_ = Scaler.of(sample, bins=bins) if wanted else None
+    prepare = replace(prepare, scaler=model.scaler_)
+    held = prepare(rows_for(stream, "held", stream.names))
+    every = torch.arange(len(held.targets))
+    rows = Rows(held.inputs, held.targets, held.weights, [every[:0]], [every], len(classes))
+    at_once = SLICE_ROWS if stream.vectorize is None else VECTORIZED_ROWS
+    source = StreamBatches(stream.table, stream.shares, prepare, stream.names, slice_rows=at_once)
+    model.class_counts_ = {name: counts[name] for name in classes.tolist()}
+    return rows, source, labels
