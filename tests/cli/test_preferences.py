@@ -71,6 +71,11 @@ def test_costs_are_brought_into_the_order_of_the_classes(tmp_path, name, text):
         ("zero.csv", "0,0,0\n0,0,0\n0,0,0\n", "in which decisions differ in cost"),
         ("equal.csv", "1,1,1\n2,2,2\n3,3,3\n", "costs the same whatever is decided"),
         ("zero.json", "{}", "in which decisions differ in cost"),
+        (
+            "gaps.json",
+            '{"cat": {"dog": 1}, "no pet": {"dog": 2}}',
+            "where deciding 'cat' is the cheapest for all of them",
+        ),
         ("infinite.csv", "0,1,2\n3,0,inf\n5,6,0\n", "all finite"),
     ],
 )

@@ -7,12 +7,15 @@ import time
 
 import numpy as np
 import pytest
+import scipy.stats
 import sklearn.metrics
 import torch
 
 import eastward as ew
 from eastward.reporting import evaluation_summary
-from eastward.reporting.bootstrap import bootstrap_confusions
+from eastward.reporting.bootstrap import bootstrap_confusions, metric_intervals
+
+COSTLY = ew.metrics.get("expected_cost", cost=[[0, 1], [5, 0]])
 
 
 def scored_rows(n: int, size: int, seed: int = 0, skew: float = 1.0):
@@ -153,6 +156,87 @@ def test_calibration_is_about_probabilities_not_about_offsets():
     assert sum(row["count"] for row in bins) == 500
     accuracy = sum(row["accuracy"] * row["count"] for row in bins) / 500
     assert accuracy == pytest.approx(float((logs.argmax(1) == targets).mean()))
+
+
+@pytest.mark.parametrize(
+    ("targets", "decisions"),
+    [([0] * 30 + [1] * 10, [0] * 30 + [1] * 10), ([0] * 30 + [1] * 2, [0] * 32), ([0, 1], [1, 0])],
+    ids=["no mistake", "one class only", "two rows"],
+)
+def test_an_interval_is_never_a_point(targets, decisions):
+    logs = np.log(np.where(np.eye(2)[decisions] > 0, 0.9, 0.1))
+    summary = evaluation_summary(targets, logs, ["no", "yes"], "f1_macro")
+    for row in summary["metrics"]:
+        low, high = row["interval"]
+        assert low <= row["value"] <= high
+        assert high - low > 0.001, row["name"]
+    assert summary["only_class"] == ("no" if sum(decisions) == 0 else None)
+
+
+def test_without_a_mistake_an_interval_is_about_that_of_jeffreys():
+    logs = np.log(np.where(np.eye(2)[[0] * 100 + [1] * 20] > 0, 0.9, 0.1))
+    summary = evaluation_summary([0] * 100 + [1] * 20, logs, ["no", "yes"], "recall")
+    low, high = by_name(summary)["recall"]["interval"]
+    exact = scipy.stats.beta.ppf(0.025, 20.5, 0.5)
+    assert high == 1
+    assert 0 < low - exact < 0.06
+
+
+def test_coverage_of_the_intervals_is_close_to_what_they_promise():
+    rng = np.random.default_rng(0)
+    sizes, rates = np.array([60, 25, 15]), np.array([0.97, 0.9, 0.8])
+    chances = np.where(np.eye(3) > 0, rates[:, None], (1 - rates[:, None]) / 2)
+    truth = float(ew.metrics.get("f1_macro")(torch.tensor(chances * sizes[:, None])))
+    targets, covered = np.repeat([0, 1, 2], sizes), 0
+    for seed in range(120):
+        decisions = np.concatenate(
+            [rng.choice(3, n, p=p) for n, p in zip(sizes, chances, strict=True)]
+        )
+        tables = bootstrap_confusions(
+            targets, decisions, np.ones(100), 3, n_bootstrap=300, random_state=seed
+        )
+        low, high = metric_intervals([ew.metrics.get("f1_macro")], tables)[0]
+        covered += low <= truth <= high
+    assert covered >= 0.88 * 120
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [("f1_macro", ("no", 0.4)), ("recall", ("yes", 1.0)), (COSTLY, ("yes", 2 / 3))],
+    ids=["f1_macro", "recall", "cost"],
+)
+def test_the_best_answer_without_a_model_is_told(metric, expected):
+    logs = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    constant = evaluation_summary([0, 0, 1], logs, ["no", "yes"], metric)["constant"]
+    assert (constant["label"], constant["value"]) == (expected[0], pytest.approx(expected[1]))
+
+
+@pytest.mark.parametrize("rows", [5, 70, 1000])
+def test_bins_of_the_calibration_curve_have_rows_and_intervals(rows):
+    targets, logs = scored_rows(rows, 3)
+    calibration = evaluation_summary(targets, logs, list("abc"), "accuracy")["calibration"]
+    counts = [row["count"] for row in calibration["bins"]]
+    assert sum(counts) == rows
+    assert min(counts) >= min(rows, 20)
+    assert len(counts) <= 10
+    for row in calibration["bins"]:
+        low, high = row["interval"]
+        assert 0 <= low <= row["accuracy"] <= high <= 1
+        exact = scipy.stats.binomtest(round(row["accuracy"] * row["count"]), row["count"])
+        assert [low, high] == pytest.approx(list(exact.proportion_ci(method="wilson")))
+        assert row["low"] <= row["confidence"] <= row["high"]
+
+
+def test_the_error_by_chance_is_that_of_labels_drawn_from_the_probabilities():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1, 400)
+    calibrated = (rng.random(400) > p).astype(int)
+    logs = np.log(np.stack([p, 1 - p], axis=1))
+    right = evaluation_summary(calibrated, logs, ["a", "b"], "accuracy")["calibration"]
+    wrong = evaluation_summary(1 - calibrated, logs, ["a", "b"], "accuracy")["calibration"]
+    assert right["ece"] == pytest.approx(right["chance"], abs=0.03)
+    assert right["chance"] == wrong["chance"]
+    assert wrong["ece"] > 5 * wrong["chance"]
 
 
 def test_a_sample_of_scores_keeps_rare_classes_and_stands_for_all_rows():

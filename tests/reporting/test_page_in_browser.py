@@ -209,7 +209,7 @@ def test_no_word_of_a_command_is_broken_on_a_phone(browser, report_path):
     for width in range(340, 420, 10):
         with opened(browser, report_path, width=width) as page:
             commands = page.evaluate(lines_of_words)
-            assert len(commands) == 3
+            assert len(commands) == 4
             for words in commands:
                 assert "eastward" in [word for word, _ in words]
                 assert [word for word, lines in words if lines > 1] == []
@@ -329,6 +329,50 @@ def test_it_fits_the_screen_in_light_and_dark(browser, report_path, tmp_path, sc
         assert contrast(page, "--text", "--card") > 7
         assert contrast(page, "--soft", "--page") > 4.5
         assert contrast(page, "--strong", "--tint") > 4.5
+
+
+def ten_classes() -> dict:
+    """Ten classes with long names, two of them without rows."""
+    rng = np.random.default_rng(0)
+    classes = [f"class {'long ' * k}name {k}" for k in range(10)]
+    targets = rng.choice(8, 200, p=np.arange(8, 0, -1) / 36) + 1
+    logits = rng.normal(size=(200, 10)) + 3 * np.eye(10)[targets]
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    evaluation = evaluation_summary(targets, logs, classes, "f1_macro", n_bootstrap=20)
+    return report_summary("Ten", "f1_macro", evaluation=evaluation)
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_the_matrix_uses_the_width_or_says_that_it_scrolls_and_cuts_no_name(
+    browser, tmp_path, width
+):
+    summary = ten_classes()
+    path = write_report(summary, tmp_path / "report.html")
+    with opened(browser, path, width=width) as page:
+        table = "document.querySelector('.confusion table')"
+        box = f"{table}.closest('.scroll')"
+        assert page.evaluate(f"{table}.offsetWidth >= {box}.clientWidth - 2")
+        hint = page.locator(".confusion .scroll-hint")
+        assert hint.is_visible() == (width < 700)
+        cut = """[...document.querySelectorAll(".matrix th span, .sliders span, #explorer-class")].filter((name) =>
+            getComputedStyle(name).textOverflow === "ellipsis" || name.scrollWidth > name.clientWidth + 1)"""
+        assert page.evaluate(f"{cut}.length") == 0
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        support = [row["support"] for row in summary["evaluation"]["per_class"]]
+        assert support[int(page.locator("#explorer-class").input_value())] >= 5
+
+
+def test_a_model_of_one_class_is_called_that(browser, tmp_path):
+    logs = np.log(np.full((30, 2), [0.9, 0.1]))
+    evaluation = evaluation_summary([0] * 20 + [1] * 10, logs, ["no", "yes"], "f1")
+    verdict = {"sentence": "Use it.", "detail": [], "recommended": None}
+    summary = report_summary(
+        "A", "f1", evaluation=evaluation, verdict=verdict, commands={"predict": "eastward predict"}
+    )
+    with opened(browser, write_report(summary, tmp_path / "report.html")) as page:
+        words = page.locator("#verdict").inner_text()
+        assert "The model predicts only one class, “no”, for all 30 held-out rows." in words
+        assert page.locator("#next-command").inner_text() == "eastward predict"
 
 
 def contrast(page, front: str, back: str) -> float:

@@ -12,8 +12,13 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 import eastward as ew
+from eastward.estimators.network.stage_report import _sentences
 from eastward.reporting import render_markdown, report_summary, write_figures, write_report
+from eastward.reporting.charts import interval_chart
+from eastward.reporting.page_parts import key_figures
 from eastward.reporting.svg import ticks
+from eastward.reporting.training_chart import closing_gap
+from eastward.reporting.wording import number
 
 PARTS = ("data", "verdict", "comparison", "evaluation", "training")
 
@@ -149,3 +154,56 @@ def test_ticks_are_few_round_and_inside(low, high):
     assert max(found) <= high
     steps = np.diff(found)
     assert steps == pytest.approx(np.full(len(steps), steps[0]))
+
+
+def test_a_cost_has_the_right_sign_everywhere():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = (X[:, 0] + rng.normal(size=120) > 0.7).astype(int)
+    options = {"cost": [[0, 1], [5, 0]]}
+    model = ew.EASTClassifier(
+        "expected_cost", metric_options=options, hidden=(4,), max_epochs=4, n_folds=2
+    ).fit(X, y)
+    training = {**model.report_, "history": model.history_}
+    rows = [
+        method("old", 0.8, {"mean": 0.0, "interval": [0.0, 0.0], "probability": 0.5}),
+        method("new", 0.5, {"mean": -0.3, "interval": [-0.4, -0.2], "probability": 0.99}),
+    ]
+    comparison = {
+        "metric": "expected_cost",
+        "higher_is_better": False,
+        "baseline": "old",
+        "splits": 5,
+        "methods": rows,
+        "verdict": {"sentence": "Use new.", "detail": [], "recommended": "new"},
+    }
+    summary = report_summary("t", model.metric_, training=training, comparison=comparison)
+    scores = [row["valid_score"] for row in summary["training"]["history"]]
+    assert all(0 <= score <= 5 for score in scores)
+    for stage in summary["training"]["stages"]:
+        assert 0 <= stage["tuned"] <= 5
+    gap = closing_gap(summary["training"]["history"], higher_is_better=False)
+    last = next(row for row in reversed(summary["training"]["history"]) if row["temperature"])
+    assert number(abs(last["valid_loss"] - last["valid_score"])) in gap
+    [change] = [figure for figure in key_figures(summary) if "expected cost" in figure["name"]]
+    assert change["name"] == "change in expected cost"
+    assert (change["value"], change["note"][-15:]) == ("−0.300", "lower is better")
+    picture = interval_chart(comparison, "new", 940)
+    assert "expected cost (lower is better)" in picture
+    assert picture.index(">new<") < picture.index(">old<")
+
+
+def method(name: str, mean: float, difference: dict) -> dict:
+    return {"name": name, "label": name, "mean": mean, "interval": None, "difference": difference}
+
+
+@pytest.mark.parametrize(
+    ("upwards", "verbs"), [(True, ["improved", "worsened"]), (False, ["worsened", "improved"])]
+)
+def test_sentences_on_stages_say_what_is_better(upwards, verbs):
+    metric = (
+        ew.metrics.get("f1") if upwards else ew.metrics.get("expected_cost", cost=[[0, 1], [1, 0]])
+    )
+    stages = [{"name": "s", "argmax": 0.5, "tuned": tuned} for tuned in (0.5, 0.6, 0.4)]
+    words = [line.split()[1] for line in _sentences(stages, metric) if "tuned score" in line]
+    assert words == verbs

@@ -17,6 +17,7 @@ from eastward.data.formats import SEPARATORS
 
 __all__ = ["cost_table", "metric_choice", "preferred_betas"]
 
+USUAL_COSTS = "A right decision usually costs 0, a wrong one more."
 PREFERENCE = "WHAT:CLASS=FACTOR with recall or precision, such as recall:fraud=5"
 
 
@@ -114,7 +115,7 @@ def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
         expected = f"a table of {len(classes)} rows and columns, one for each class, all finite"
         _checks.fail("eastward", "--cost", expected, f"{path.name} of shape {costs.shape}")
-    _check_differences(costs, path)
+    _check_differences(costs, label_names(classes), path)
     return [[float(cost) for cost in row] for row in costs]
 
 
@@ -163,13 +164,17 @@ def _with_point(cell: str) -> str:
     return point if _is_number(point) else cell
 
 
-def _check_differences(costs: NDArray[np.float64], path: Path) -> None:
-    """If each row holds one number, all decisions cost the same and nothing can be learnt."""
+def _check_differences(costs: NDArray[np.float64], names: list[str], path: Path) -> None:
+    """If one decision is the cheapest for every true class, it is the answer to every row and nothing can be learnt."""
     if (costs == costs[:, :1]).all():
         expected = "a table in which decisions differ in cost"
         got = f"{path.name}, where each true class costs the same whatever is decided"
-        advice = "A right decision usually costs 0, a wrong one more."
-        _checks.fail("eastward", "--cost", expected, got, advice)
+        _checks.fail("eastward", "--cost", expected, got, USUAL_COSTS)
+    cheapest = np.flatnonzero((costs <= costs.min(axis=1, keepdims=True)).all(axis=0))
+    if len(cheapest):
+        expected = "a table in which the cheapest decision depends on the true class"
+        got = f"{path.name}, where deciding {names[cheapest[0]]!r} is the cheapest for all of them"
+        _checks.fail("eastward", "--cost", expected, got, USUAL_COSTS)
 
 
 def _is_number(text: str) -> bool:

@@ -34,6 +34,11 @@ def bootstrap_confusions(
     together: a multinomial per class. That is the same distribution as drawing row by row, at a cost that does not
     grow with the rows.
 
+    Rows of a class that were all decided alike would give the same counts in every resample, as if two rows out of
+    two proved that the model never errs. Such classes share half a row between them that is decided otherwise
+    (Jeffreys' prior): a class of n rows puts a share of them, drawn from Beta(½ / k, n + ½) where k is the number
+    of such classes, evenly on the other decisions.
+
     Yields
     ------
     ndarray
@@ -45,6 +50,7 @@ def bootstrap_confusions(
     strata = [
         np.flatnonzero(cells // num_classes == label) for label in np.unique(cells // num_classes)
     ]
+    alike = [rows for rows in strata if len(np.unique(cells[rows])) == 1]
     generator = np.random.default_rng(random_state)
     for size in _chunks(n_bootstrap, max(num_classes**2, len(cells))):
         tables = np.zeros((num_classes**2, size))
@@ -52,7 +58,21 @@ def bootstrap_confusions(
             total = counts[rows].sum()
             draws = generator.multinomial(total, counts[rows] / total, size=size)
             np.add.at(tables, cells[rows], (draws * masses[rows]).T)
+        for rows in alike:
+            moved = generator.beta(0.5 / len(alike), counts[rows].sum() + 0.5, size=size)
+            _decided_otherwise(tables, int(cells[rows[0]]), num_classes, moved)
         yield tables.T.reshape(size, num_classes, num_classes)
+
+
+def _decided_otherwise(
+    tables: NDArray[Any], cell: int, num_classes: int, share: NDArray[Any]
+) -> None:
+    """Move a share of ``cell`` evenly to the other decisions of its true class, in place; ``(C², B)`` and ``(B,)``."""
+    first = cell // num_classes * num_classes
+    others = [k for k in range(first, first + num_classes) if k != cell]
+    moved = tables[cell] * share
+    tables[cell] -= moved
+    tables[others] += moved / len(others)
 
 
 def metric_intervals(

@@ -6,18 +6,31 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from eastward.comparison.calibration import expected_calibration_error, reliability
+from eastward.comparison.calibration import expected_calibration_error
 
 __all__ = ["calibration_summary"]
 
+# A bin of fewer rows says next to nothing: at 20 rows its interval is up to 0.4 wide.
+ROWS_PER_BIN, MOST_BINS = 20, 10
+# Draws of "what would a perfectly calibrated model show on these rows?"; fewer where probabilities are many.
+CHANCE_DRAWS, CHANCE_NUMBERS = 200, 20_000_000
+
 
 def calibration_summary(
-    targets: NDArray[Any], log_probabilities: NDArray[Any], weight: NDArray[Any]
+    targets: NDArray[Any],
+    log_probabilities: NDArray[Any],
+    weight: NDArray[Any],
+    *,
+    random_state: int = 0,
 ) -> dict[str, Any]:
-    r"""Reliability of the most probable class, in the bins of :func:`eastward.comparison.calibration.reliability`.
+    r"""Reliability of the most probable class.
 
     .. math:: ECE = \sum_b \frac{n_b}{n}\,|accuracy_b - confidence_b|
+
+    The error is :func:`eastward.comparison.calibration.expected_calibration_error`. The curve has bins of its own:
+    at most ten with equally many rows, at least twenty each, so that every point of it is supported.
 
     Parameters
     ----------
@@ -27,11 +40,15 @@ def calibration_summary(
         ``(N, C)``, without offsets: a tuned decision changes who wins, not how sure the model is.
     weight : ndarray
         ``(N,)``, positive.
+    random_state : int, default=0
+        Seed of the draws for ``chance``.
 
     Returns
     -------
     dict
-        ``bins`` (``confidence``, ``accuracy``, ``count`` of each bin that is not empty) and ``ece`` in [0, 1].
+        ``bins``: of each ``low`` and ``high`` (its least and greatest confidence), ``confidence`` and ``accuracy``
+        (means), ``interval`` (95 %, Wilson) and ``count``. ``ece`` in [0, 1]. ``chance``: the error that a perfectly
+        calibrated model would show on as many rows, which is more than zero because rows are few.
 
     References
     ----------
@@ -40,17 +57,67 @@ def calibration_summary(
     Examples
     --------
     >>> logs = np.log([[0.8, 0.2], [0.8, 0.2]])
-    >>> calibration_summary(np.array([0, 1]), logs, np.ones(2))["ece"]
-    0.3
+    >>> summary = calibration_summary(np.array([0, 1]), logs, np.ones(2))
+    >>> summary["ece"], summary["bins"][0]["accuracy"]
+    (0.3, 0.5)
     """
     probabilities = np.exp(log_probabilities)
-    number, mass, sure, right = reliability(probabilities, targets, weight)
-    bins = [
-        {
-            "confidence": float(sure[b] / mass[b]),
-            "accuracy": float(right[b] / mass[b]),
-            "count": int(np.sum(number == b)),
-        }
-        for b in np.flatnonzero(mass)
-    ]
-    return {"bins": bins, "ece": expected_calibration_error(probabilities, targets, weight)}
+    confidence = probabilities.max(axis=1)
+    hit = (probabilities.argmax(axis=1) == targets).astype(float)
+    return {
+        "bins": [
+            _bin(confidence[rows], hit[rows], weight[rows]) for rows in _supported_bins(confidence)
+        ],
+        "ece": expected_calibration_error(probabilities, targets, weight),
+        "chance": _error_by_chance(probabilities, weight, random_state),
+    }
+
+
+def _supported_bins(confidence: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """Rows of each bin, from low to high confidence; equal confidences stay in one bin.
+
+    >>> [len(rows) for rows in _supported_bins(np.repeat([0.5, 0.9], [20, 45]))]
+    [20, 45]
+    """
+    order = np.argsort(confidence, kind="stable")
+    count = min(MOST_BINS, max(1, len(order) // ROWS_PER_BIN))
+    starts = np.searchsorted(
+        confidence[order], confidence[order][np.arange(1, count) * len(order) // count]
+    )
+    return [rows for rows in np.split(order, np.unique(starts)) if len(rows)]
+
+
+def _bin(confidence: NDArray[Any], hit: NDArray[Any], weight: NDArray[Any]) -> dict[str, Any]:
+    accuracy = float(np.average(hit, weights=weight))
+    return {
+        "low": float(confidence.min()),
+        "high": float(confidence.max()),
+        "confidence": float(np.average(confidence, weights=weight)),
+        "accuracy": accuracy,
+        "interval": _wilson(accuracy, float(weight.sum() ** 2 / np.square(weight).sum())),
+        "count": len(hit),
+    }
+
+
+def _wilson(share: float, rows: float) -> list[float]:
+    """The 95 % interval of a share seen on so many rows, which need not be a whole number.
+
+    >>> [round(end, 3) for end in _wilson(1.0, 20)]
+    [0.839, 1.0]
+    """
+    reach = float(stats.norm.ppf(0.975)) ** 2 / rows
+    middle = (share + reach / 2) / (1 + reach)
+    half = np.sqrt(reach * (share * (1 - share) + reach / 4)) / (1 + reach)
+    return [max(0.0, float(middle - half)), min(1.0, float(middle + half))]
+
+
+def _error_by_chance(probabilities: NDArray[Any], weight: NDArray[Any], random_state: int) -> float:
+    """The mean error if labels were drawn from the probabilities themselves."""
+    generator = np.random.default_rng(random_state)
+    cumulated = probabilities.cumsum(axis=1)
+    cumulated /= cumulated[:, -1:]
+    errors = []
+    for _ in range(max(3, min(CHANCE_DRAWS, CHANCE_NUMBERS // probabilities.size))):
+        labels = (generator.random((len(probabilities), 1)) > cumulated).sum(axis=1)
+        errors.append(expected_calibration_error(probabilities, labels, weight))
+    return float(np.mean(errors))

@@ -16,6 +16,7 @@ from eastward.reporting.svg import (
     element,
     linear_scale,
     padded_range,
+    polyline,
     text_width,
     ticks,
 )
@@ -26,7 +27,7 @@ __all__ = ["calibration_chart", "interval_chart"]
 NARROW = 500
 VALUE_COLUMN = 165
 # Widest label beside its row, and above it.
-WIDEST_BESIDE, WIDEST_ABOVE = 350, 290
+WIDEST_BESIDE, WIDEST_ABOVE = 350, 310
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
@@ -56,60 +57,57 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
         label_at = (14, y - 15, "start") if narrow else (left - 16, y + 5, "end")
         parts += _interval_row(method, kind, scale, y)
         parts += _row_texts(method, kind, label, label_at, width)
-    parts.append(
-        axis_label(wording.metric_title(comparison["metric"]), (left + right) / 2, bottom + 38)
-    )
+    title = f"{wording.metric_title(comparison['metric'])} ({wording.direction(comparison['higher_is_better'])})"
+    parts.append(axis_label(title, (left + right) / 2, bottom + 38))
     return drawing(parts, width, bottom + 46, _interval_description(methods, comparison))
 
 
 def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
-    """Accuracy against stated confidence, with the diagonal and the number of rows as bars."""
+    """Accuracy against stated confidence with its interval in each bin, and the diagonal."""
     left, top, size = 46, 12, width - 62
     bottom, bins = top + size, calibration["bins"]
-    x, y = linear_scale(0, 1, left, left + size), linear_scale(0, 1, bottom, top)
-    most = max(row["count"] for row in bins)
-    parts = [
-        *_vertical_grid(x, 0, 1, top, bottom, 5),
-        *_horizontal_grid(y, 0, 1, left, left + size),
-    ]
-    for row in bins:
-        height = 0.2 * size * row["count"] / most
-        start = math.floor(min(row["confidence"], 0.999) * 10) / 10
-        bar = {"x": x(start) + 2, "y": bottom - height, "width": size / 10 - 4, "height": height}
-        parts.append(element("rect", **bar, class_="bar"))
-    parts.append(element("line", x1=x(0), y1=y(0), x2=x(1), y2=y(1), class_="reference"))
-    points = [(x(row["confidence"]), y(row["accuracy"])) for row in bins]
-    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-    parts.append(element("polyline", points=path, class_="line true"))
-    for (a, b), row in zip(points, bins, strict=True):
-        radius = 3.5 + 5 * math.sqrt(row["count"] / most)
-        parts.append(element("circle", _tip(row), cx=a, cy=b, r=radius, class_="mark"))
-    parts.append(axis_label("stated confidence", left + size / 2, bottom + 38))
-    turn = f"rotate(-90 14 {top + size / 2:.0f})"
-    parts.append(
-        element(
-            "text",
-            "accuracy",
-            x=14,
-            y=top + size / 2,
-            transform=turn,
-            text_anchor="middle",
-            class_="axis",
-        )
+    lowest = min(
+        *(row["confidence"] for row in bins), *(_accuracy_ends(row)[0] for row in bins), 0.9
     )
+    low = math.floor(10 * lowest) / 10
+    x, y = linear_scale(low, 1, left, left + size), linear_scale(low, 1, bottom, top)
+    parts = [
+        *_vertical_grid(x, low, 1, top, bottom, 5),
+        *_horizontal_grid(y, low, 1, left, left + size),
+        element("line", x1=x(low), y1=y(low), x2=x(1), y2=y(1), class_="reference"),
+    ]
+    points = [(x(row["confidence"]), y(row["accuracy"])) for row in bins]
+    parts.append(polyline(points, "line true"))
+    for (across, up), row in zip(points, bins, strict=True):
+        least, most = (y(end) for end in _accuracy_ends(row))
+        parts.append(element("line", x1=across, x2=across, y1=least, y2=most, class_="whisker"))
+        parts.append(element("circle", _tip(row), cx=across, cy=up, r=5.5, class_="mark"))
+    parts.append(axis_label("stated confidence", left + size / 2, bottom + 38))
+    parts.append(_upright("accuracy", 14, top + size / 2))
     worst = max(bins, key=lambda row: abs(row["confidence"] - row["accuracy"]))
     description = (
         f"Calibration: accuracy against stated confidence in {len(bins)} bins. Expected calibration error "
         f"{wording.number(calibration['ece'])}. Largest gap at confidence {wording.number(worst['confidence'], 2)}, "
-        f"where the accuracy is {wording.number(worst['accuracy'], 2)}."
+        f"where the accuracy is {wording.number(worst['accuracy'], 2)} ({wording.interval(worst.get('interval'), 2)})."
     )
     return drawing(parts, width, bottom + 46, description)
 
 
+def _upright(text: str, x: float, y: float) -> Markup:
+    """The title of a vertical axis."""
+    turn = f"rotate(-90 {x:.0f} {y:.0f})"
+    return element("text", text, x=x, y=y, transform=turn, text_anchor="middle", class_="axis")
+
+
+def _accuracy_ends(row: Mapping[str, Any]) -> Sequence[float]:
+    """The interval of a bin; of an older report, which has none, the accuracy itself."""
+    return row.get("interval") or (row["accuracy"], row["accuracy"])
+
+
 def _tip(row: Mapping[str, Any]) -> Markup:
     text = (
-        f"confidence {wording.number(row['confidence'])}, accuracy {wording.number(row['accuracy'])}, "
-        f"{row['count']} rows"
+        f"confidence {wording.number(row['confidence'])}, accuracy {wording.number(row['accuracy'])} "
+        f"({wording.interval(row.get('interval'))}), {row['count']} rows"
     )
     return element("title", text)
 

@@ -20,6 +20,8 @@ from eastward.reporting.scores import stored_scores
 __all__ = ["evaluation_summary"]
 
 CALLER = "evaluation_summary"
+# Of so many of the most frequent classes each is tried as the answer to every row.
+MAX_ANSWERS = 20
 
 
 def evaluation_summary(
@@ -60,8 +62,10 @@ def evaluation_summary(
     Returns
     -------
     dict
-        ``rows``, ``classes``, ``confusion``, ``per_class``, ``metrics`` (every registered one that applies),
-        ``calibration``, ``scores`` and ``cost`` (the cost table of the metric, if it has one), ready for JSON.
+        ``rows``, ``classes``, ``confusion``, ``only_class`` (what all rows were decided as, else None),
+        ``constant`` (the best that one answer for all rows reaches: ``label`` and ``value``), ``per_class``,
+        ``metrics`` (every registered one that applies), ``calibration``, ``scores`` and ``cost`` (the cost table of the
+        metric, if it has one), ready for JSON.
 
     Examples
     --------
@@ -94,6 +98,8 @@ def evaluation_summary(
         "rows": len(rows.targets),
         "classes": [str(label) for label in classes],
         "confusion": _numbers(confusion),
+        "only_class": _only_class(decisions, classes),
+        "constant": _constant_answer(confusion, classes, wanted),
         "per_class": _per_class(confusion, classes),
         "metrics": _metric_rows(applicable_metrics(wanted, size), confusion, tables),
         "calibration": calibration_summary(rows.targets, rows.logs, rows.weight),
@@ -180,11 +186,39 @@ def _metric_rows(
     chosen: Sequence[Metric], confusion: NDArray[Any], tables: Any
 ) -> list[dict[str, Any]]:
     matrix = torch.from_numpy(confusion)
-    intervals = metric_intervals(chosen, tables)
+    values = [float(metric(matrix)) for metric in chosen]
     return [
-        {"name": metric.name, "value": float(metric(matrix)), "interval": interval}
-        for metric, interval in zip(chosen, intervals, strict=True)
+        {"name": metric.name, "value": value, "interval": _around(interval, value)}
+        for metric, value, interval in zip(
+            chosen, values, metric_intervals(chosen, tables), strict=True
+        )
     ]
+
+
+def _around(interval: list[float] | None, value: float) -> list[float] | None:
+    """The interval, stretched to the value itself: at the end of a scale all resamples may lie on one side of it."""
+    return interval and [min(interval[0], value), max(interval[1], value)]
+
+
+def _only_class(decisions: NDArray[Any], classes: Sequence[Any]) -> str | None:
+    """The class that every row is decided as, if there is one."""
+    decided = np.unique(decisions)
+    return str(classes[decided[0]]) if len(decided) == 1 else None
+
+
+def _constant_answer(
+    confusion: NDArray[Any], classes: Sequence[Any], metric: Metric
+) -> dict[str, Any]:
+    """The class that scores best when it is the answer to every row; what any model has to beat."""
+    totals = confusion.sum(axis=1)
+    found = []
+    for label in np.argsort(-totals, kind="stable")[:MAX_ANSWERS]:
+        table = np.zeros_like(confusion)
+        table[:, label] = totals
+        found.append((float(metric(torch.from_numpy(table))), int(label)))
+    direction = 1 if metric.higher_is_better else -1
+    value, best = max(found, key=lambda pair: direction * pair[0])
+    return {"label": str(classes[best]), "value": value}
 
 
 def _cost_table(metric: Metric) -> list[list[float]] | None:

@@ -99,7 +99,10 @@ def _comparison(summary: Mapping[str, Any]) -> Figure | None:
     axes.set_yticks(range(len(methods)), labels)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"{wording.metric_title(comparison['metric'])} (mean and 95 % interval)")
+    better = wording.direction(comparison["higher_is_better"])
+    axes.set_xlabel(
+        f"{wording.metric_title(comparison['metric'])} (mean and 95 % interval; {better})"
+    )
     return figure
 
 
@@ -128,13 +131,13 @@ def _calibration(summary: Mapping[str, Any]) -> Figure | None:
     if not calibration:
         return None
     figure, axes = _blank(4, 4)
-    confidence, accuracy, count = (
-        np.array([row[key] for row in calibration["bins"]])
-        for key in ("confidence", "accuracy", "count")
+    confidence, accuracy = (
+        np.array([row[key] for row in calibration["bins"]]) for key in ("confidence", "accuracy")
     )
+    ends = np.array([row.get("interval") or [row["accuracy"]] * 2 for row in calibration["bins"]])
     axes.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
-    axes.plot(confidence, accuracy, color=BLUE)
-    axes.scatter(confidence, accuracy, s=20 + 130 * count / count.max(), color=BLUE, zorder=3)
+    reach = np.abs(ends.T - accuracy)
+    axes.errorbar(confidence, accuracy, yerr=reach, color=BLUE, marker="o", ecolor=GREY)
     axes.set(xlabel="stated confidence", ylabel="accuracy", xlim=(0, 1.02), ylim=(0, 1.02))
     axes.set_title(f"expected calibration error {wording.number(calibration['ece'])}")
     return figure

@@ -18,12 +18,15 @@ from eastward.reporting import wording
 from eastward.reporting.charts import calibration_chart, interval_chart
 from eastward.reporting.page_parts import (
     MAX_MATRIX_CLASSES,
+    focus_class,
     frequent_mistakes,
     key_figures,
     matrix_cells,
+    next_command,
     section_names,
     sorted_methods,
 )
+from eastward.reporting.svg import text_width
 from eastward.reporting.training_chart import closing_gap, training_chart
 
 __all__ = ["render_html"]
@@ -32,6 +35,8 @@ __all__ = ["render_html"]
 WIDE, PHONE, SQUARE = 940, 360, 340
 # Up to so many classes a matrix fits beside something else, with its headings written across.
 FEW_CLASSES = 4
+# A column of the matrix without its name, and all columns together.
+MATRIX_CELL, MATRIX_WIDTH = 55, 850
 SCRIPTS = ("decisions.js", "explorer.js", "page.js")
 # Options of a training command that another operating point replaces, with and without a value.
 REPLACED = ("--metric", "--prefer", "--cost", "--out", "-o")
@@ -72,6 +77,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
             sections=section_names(summary),
             charts=_charts(summary),
             facts=key_figures(summary),
+            next_command=next_command(summary),
             **_comparison_parts(summary),
             **_evaluation_parts(summary),
             **_training_parts(summary),
@@ -94,15 +100,15 @@ def _comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
     evaluation = summary.get("evaluation") or {}
     classes = evaluation.get("classes") or []
-    supports = [row["support"] for row in evaluation.get("per_class") or []]
     return {
         "matrix": matrix_cells(evaluation) if len(classes) <= MAX_MATRIX_CLASSES else None,
         "max_matrix": MAX_MATRIX_CLASSES,
         "many": len(classes) > FEW_CLASSES,
+        # Written across, all columns would need more than the page has.
+        "long_names": sum(max(MATRIX_CELL, text_width(name)) for name in classes) > MATRIX_WIDTH,
         "mistakes": frequent_mistakes(evaluation) if len(classes) > 2 else [],
         "explorable": bool(evaluation.get("scores")),
-        # The second of two classes is the positive one; among more, the rarest is what people worry about.
-        "focus_class": 1 if len(classes) == 2 else supports.index(min(supports)) if supports else 0,
+        "focus_class": focus_class([row["support"] for row in evaluation.get("per_class") or []]),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eastward.reporting import wording
+from eastward.reporting.page_parts import next_command
 
 __all__ = ["escaped", "render_markdown"]
 
@@ -73,9 +74,19 @@ def _head(summary: Mapping[str, Any]) -> str:
     return "\n\n".join([*lines, f"*{escaped(stamp)}*"])
 
 
-def _verdict(verdict: Mapping[str, Any], _: Mapping[str, Any]) -> str:
+def _verdict(verdict: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     details = "\n".join(f"- {escaped(line)}" for line in verdict.get("detail") or [])
-    return "\n\n".join(filter(None, ["## Verdict", f"**{escaped(verdict['sentence'])}**", details]))
+    parts = ["## Verdict", f"**{escaped(verdict['sentence'])}**", _one_class(summary), details]
+    following = next_command(summary)
+    if following:
+        parts += [following["words"], _fenced(following["line"])]
+    return "\n\n".join(filter(None, parts))
+
+
+def _one_class(summary: Mapping[str, Any]) -> str:
+    """The sentence on a model that has given up all classes but one."""
+    only = (summary.get("evaluation") or {}).get("only_class")
+    return f"**The model predicts only one class, “{escaped(only)}”.**" if only else ""
 
 
 def _comparison(comparison: Mapping[str, Any], _: Mapping[str, Any]) -> str:
@@ -162,11 +173,19 @@ def _calibration(calibration: Mapping[str, Any] | None) -> list[str]:
     if not calibration:
         return []
     rows = [
-        [wording.number(row["confidence"]), wording.number(row["accuracy"]), str(row["count"])]
+        [
+            wording.number(row["confidence"]),
+            wording.number(row["accuracy"]),
+            wording.interval(row.get("interval")),
+            wording.count(row["count"]),
+        ]
         for row in calibration["bins"]
     ]
     title = f"### Calibration (expected error {wording.number(calibration['ece'])})"
-    return [title, _table(["confidence", "accuracy", "rows"], rows, text_columns=0)]
+    return [
+        title,
+        _table(["confidence", "accuracy", "95 % interval", "rows"], rows, text_columns=0),
+    ]
 
 
 def _training(training: Mapping[str, Any], _: Mapping[str, Any]) -> str:

@@ -66,16 +66,17 @@ def report_summary(
     if not isinstance(title, str):
         _checks.fail(CALLER, "title", "a string", _checks.describe(title), error=TypeError)
     chosen = verdict if verdict is not None or comparison is None else comparison.get("verdict")
+    facts = metric if isinstance(metric, Mapping) else _metric_facts(metric)
     summary = {
         "title": title,
         "created": created or datetime.now(tz=UTC).date().isoformat(),
         "version": __version__,
-        "metric": metric if isinstance(metric, Mapping) else _metric_facts(metric),
+        "metric": facts,
         "data": data,
         "verdict": chosen,
         "comparison": _without_cells(comparison),
         "evaluation": evaluation,
-        "training": _training(training),
+        "training": _training(training, facts),
         "commands": commands or {},
     }
     cleaned: dict[str, Any] = plain(summary)
@@ -119,9 +120,19 @@ def _without_cells(comparison: Mapping[str, Any] | None) -> dict[str, Any] | Non
     return {key: entry for key, entry in comparison.items() if key != "cells"}
 
 
-def _training(training: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _training(
+    training: Mapping[str, Any] | None, metric: Mapping[str, Any]
+) -> dict[str, Any] | None:
     if training is None:
         return None
     kept = {key: training.get(key, []) for key in TRAINING_KEYS}
-    kept["history"] = [{key: row.get(key) for key in HISTORY_KEYS} for row in kept["history"]]
+    kept["history"] = [_epoch(row, metric) for row in kept["history"]]
+    return kept
+
+
+def _epoch(row: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of training with its score in units of the metric: training itself counts a cost as negative."""
+    kept = {key: row.get(key) for key in HISTORY_KEYS}
+    if kept["valid_score"] is not None and metric.get("higher_is_better") is False:
+        kept["valid_score"] = -kept["valid_score"]
     return kept

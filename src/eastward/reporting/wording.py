@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = [
     "count",
+    "direction",
     "headline",
     "interval",
     "metric_title",
@@ -58,14 +59,14 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def interval(ends: Sequence[float | None] | None, digits: int = 3, *, sign: bool = False) -> str:
-    """Both ends of an interval, or a dash.
+    """Both ends of an interval; a dash if it is missing or has no width, which is a lack of spread, not certainty.
 
     Examples
     --------
-    >>> interval([0.1, 0.25])
-    '0.100 to 0.250'
+    >>> interval([0.1, 0.25]), interval([0.5, 0.5])
+    ('0.100 to 0.250', '–')
     """
-    if not ends or None in ends:
+    if not ends or None in ends or ends[0] == ends[-1]:
         return MISSING
     write = signed if sign else number
     return " to ".join(write(end, digits) for end in ends)
@@ -124,6 +125,17 @@ def metric_title(name: str) -> str:
     if stem and average in _AVERAGES:
         return f"{average} {metric_title(stem)}"
     return _TITLES.get(name, name.replace("_", " "))
+
+
+def direction(higher_is_better: bool | None) -> str:
+    """What a reader must know of a metric's scale.
+
+    Examples
+    --------
+    >>> direction(False)
+    'lower is better'
+    """
+    return f"{'lower' if higher_is_better is False else 'higher'} is better"
 
 
 def headline(summary: Mapping[str, Any]) -> Mapping[str, Any] | None:

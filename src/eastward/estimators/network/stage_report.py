@@ -105,8 +105,9 @@ def _sentences(stages: list[dict[str, Any]], metric: Metric) -> list[str]:
             f"{stage['tuned']:.4f} ({stage['tuned'] - stage['argmax']:+.4f}) with a tuned decision"
         )
         if before is not None:
-            lines.append(
-                f"{stage['name']} changed the tuned score by {stage['tuned'] - before:+.4f}"
-            )
+            change = stage["tuned"] - before
+            better = change > 0 if metric.higher_is_better else change < 0
+            verb = "improved" if better else "worsened" if change else "changed"
+            lines.append(f"{stage['name']} {verb} the tuned score by {abs(change):.4f}")
         before = stage["tuned"]
     return lines

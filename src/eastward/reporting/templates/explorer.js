@@ -55,6 +55,7 @@ function setUpExplorer() {
       const [i, j] = [Math.floor(n / size), n % size];
       const part = ratio(table[i][j], counts[i].support);
       cell.textContent = rounded(table[i][j]);
+      cell.classList.toggle("none", !table[i][j]);
       cell.style.setProperty("--strength", part.toFixed(3));
       cell.dataset.tip = `${rounded(table[i][j])} rows of ${classes[i]} decided as ${classes[j]}: `
         + `${share(part)} of true ${classes[i]}, ${share(ratio(table[i][j], counts[j].predicted))} of decided ${classes[j]}`;

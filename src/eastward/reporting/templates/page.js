@@ -66,7 +66,18 @@ function setUpMatrix(matrix) {
   });
 }
 
+/* Says that a table scrolls, where it does. */
+function setUpScrolling() {
+  all(".scroll-hint").forEach((hint) => {
+    const box = hint.nextElementSibling;
+    const update = () => { hint.hidden = box.scrollWidth <= box.clientWidth + 1; };
+    new ResizeObserver(update).observe(box);
+    update();
+  });
+}
+
 setUpTheme();
 setUpCopying();
+setUpScrolling();
 all("table.matrix").forEach(setUpMatrix);
 if (DATA.scores) setUpExplorer();
