@@ -1,7 +1,7 @@
 """A trained model with its preprocessing as one folder that anybody may open.
 
-``model/`` (safetensors and JSON), ``preprocessing.skops`` and ``task.json``. Loading reads numbers and names, and
-builds only the types listed here; nothing in the folder is executed.
+``model/`` (whatever the classifier's own folder holds), ``preprocessing.skops`` and ``task.json``. Loading reads
+numbers and names, and builds only the types listed here; nothing in the folder is executed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from skrub import StringEncoder
 from eastward import _checks
 from eastward._version import __version__
 from eastward.data import Column, conform
-from eastward.estimators.network import EASTClassifier
+from eastward.metrics import Metric
+from eastward.saved_classifiers import load_classifier, save_classifier
+from eastward.saved_folder import metric_of
 
 __all__ = ["TableModel", "load_model", "save_model"]
 
-FORMAT, KIND = 1, "eastward.TableModel"
+FORMAT, KIND = 2, "eastward.TableModel"
 TASK, PREPROCESSING, MODEL = "task.json", "preprocessing.skops", "model"
-# The parts whose bytes task.json vouches for.
-SEALED = (PREPROCESSING, f"{MODEL}/model.json", f"{MODEL}/weights.safetensors")
 # What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
 TRUSTED = (
     "numpy.dtype",
@@ -72,8 +72,10 @@ TRUSTED = (
         )
     ),
 )
-# Rows that pass through the network at once take about this much memory.
+# Rows that pass through the networks at once take about this much memory.
 FORWARD_BYTES = 96 << 20
+# Trees need little memory for a row; larger blocks are not faster.
+TREE_ROWS = 16_384
 
 
 class TableModel:
@@ -81,17 +83,16 @@ class TableModel:
 
     Parameters
     ----------
-    classifier : EASTClassifier
-        Fitted on the vectorizer's output.
+    classifier : classifier
+        Fitted on the vectorizer's output: anything that :func:`~eastward.saved_classifiers.save_classifier` can write.
     vectorizer : Pipeline
         Fitted, from :func:`~eastward.data.make_vectorizer`.
     task : dict
-        ``target``, ``columns`` (name and kind of each feature) and whatever else should be remembered.
+        ``target``, ``columns`` (name and kind of each feature), ``judged_by`` (the metric, for classifiers that do not
+        know theirs) and whatever else should be remembered.
     """
 
-    def __init__(
-        self, classifier: EASTClassifier, vectorizer: Pipeline, task: dict[str, Any]
-    ) -> None:
+    def __init__(self, classifier: Any, vectorizer: Pipeline, task: dict[str, Any]) -> None:
         self.classifier, self.vectorizer, self.task = classifier, vectorizer, task
         self.columns: Sequence[Column] = [Column(**column) for column in task["columns"]]
 
@@ -102,9 +103,24 @@ class TableModel:
         return labels
 
     @property
+    def metric(self) -> Metric:
+        """What the model is judged by."""
+        own: Metric | None = getattr(self.classifier, "metric_", None)
+        return metric_of(self.task["judged_by"]) if own is None else own
+
+    @property
+    def offsets(self) -> NDArray[np.float64]:
+        """What the decision adds to :meth:`log_probabilities` before the largest is taken; zeros for none."""
+        own = getattr(self.classifier, "offsets_", None)
+        return np.zeros(len(self.classes)) if own is None else np.asarray(own, dtype=np.float64)
+
+    @property
     def block_rows(self) -> int:
         """Rows for one pass through the networks, so that its memory stays small whatever their width."""
-        widest = max(self.classifier.n_features_in_, *self.classifier.hidden)
+        hidden = getattr(self.classifier, "hidden", None)
+        if hidden is None:
+            return TREE_ROWS
+        widest = max(self.classifier.n_features_in_, *hidden)
         rows = FORWARD_BYTES // (8 * self.classifier.n_folds_ * widest)
         return int(min(65_536, max(256, rows)))
 
@@ -120,25 +136,42 @@ class TableModel:
         return vectors
 
     def predict_proba(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float64]:
-        """Class probabilities with the tuned decision folded in: their arg max is the label."""
+        """Class probabilities as the classifier gives them."""
         return self._in_blocks(
             self.classifier.predict_proba, self.vectors(frame, first_row=first_row)
         )
 
     def log_probabilities(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Logarithms of the networks' probabilities, before any offsets."""
-        raw = self._in_blocks(self.classifier.raw_predict_proba, self.vectors(frame))
-        return np.log(np.maximum(raw, np.finfo(np.float64).tiny))
+        """Logarithms of the probabilities that the decision starts from, before any offsets."""
+        # With a decision of its own, a classifier gives probabilities as they are; others fold their offsets in.
+        folded = not hasattr(self.classifier, "decision_")
+        logs = _logarithms(self.predict_proba(frame)) - (self.offsets if folded else 0.0)
+        normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+        return normalised
+
+    def decided(self, probabilities: NDArray[Any]) -> NDArray[Any]:
+        """Labels for rows of :meth:`predict_proba`."""
+        decision = getattr(self.classifier, "decision_", None)
+        chosen = (
+            probabilities.argmax(axis=1) if decision is None else decision.decide(probabilities)
+        )
+        labels: NDArray[Any] = self.classes[chosen]
+        return labels
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Labels of ``frame``."""
-        labels: NDArray[Any] = self.classes[self.predict_proba(frame).argmax(axis=1)]
-        return labels
+        return self.decided(self.predict_proba(frame))
 
     def _in_blocks(self, function: Any, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         size = self.block_rows
         parts = [function(vectors[start : start + size]) for start in range(0, len(vectors), size)]
         return np.concatenate(parts)
+
+
+def _logarithms(probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    smallest = np.finfo(np.float64).tiny
+    logs: NDArray[np.float64] = np.log(np.maximum(probabilities.astype(np.float64), smallest))
+    return logs
 
 
 def save_model(model: TableModel, folder: Any) -> None:
@@ -153,9 +186,9 @@ def save_model(model: TableModel, folder: Any) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
     try:
-        model.classifier.save(staging / MODEL)
+        save_classifier(model.classifier, staging / MODEL)
         _write_preprocessing(model.vectorizer, staging / PREPROCESSING)
-        digests = {part: _digest(staging / part) for part in SEALED}
+        digests = {part: _digest(staging / part) for part in _parts(staging)}
         document = {"kind": KIND, "format": FORMAT, "version": __version__, **model.task}
         document["digests"] = digests
         text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
@@ -171,16 +204,23 @@ def load_model(folder: Any) -> TableModel:
     """The model in ``folder``; everything in it is checked, nothing in it is executed."""
     folder = Path(folder)
     task = _read_task(folder)
-    for part, digest in task["digests"].items():
-        if part not in SEALED or not (folder / part).is_file() or _digest(folder / part) != digest:
+    there = _parts(folder)
+    for part in sorted({*there, *task["digests"]}):
+        if part not in there or _digest(folder / part) != task["digests"].get(part):
             advice = (
                 "It was changed, or a run was stopped while it replaced the model: train again."
             )
             expected = "a folder whose parts belong together"
             _checks.fail("load_model", "folder", expected, f"another {part} in {folder}", advice)
-    return TableModel(
-        EASTClassifier.load(folder / MODEL), _read_preprocessing(folder / PREPROCESSING), task
-    )
+    vectorizer = _read_preprocessing(folder / PREPROCESSING)
+    return TableModel(load_classifier(folder / MODEL), vectorizer, task)
+
+
+def _parts(folder: Path) -> list[str]:
+    """The parts whose bytes task.json vouches for: the preprocessing, and all that the classifier wrote."""
+    files = [path for path in (folder / MODEL).rglob("*") if path.is_file()]
+    files += [folder / PREPROCESSING] if (folder / PREPROCESSING).is_file() else []
+    return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def _read_task(folder: Path) -> dict[str, Any]:
@@ -188,13 +228,13 @@ def _read_task(folder: Path) -> dict[str, Any]:
     try:
         task: dict[str, Any] = json.loads((folder / TASK).read_text(encoding="utf-8"))
         kind, version = task["kind"], task["format"]
-        sealed = set(task["digests"])
+        sealed = dict(task["digests"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if (folder / "checkpoint").is_dir():
             advice = "Its training was not finished: repeat the command with --resume."
         reason = f"{folder} ({type(error).__name__}: {TASK})"
         return _checks.fail("load_model", "folder", "a model folder", reason, advice)
-    if kind != KIND or sealed != set(SEALED):
+    if kind != KIND or PREPROCESSING not in sealed:
         _checks.fail("load_model", "folder", "a model folder", f"{folder} with a {kind}", advice)
     if version > FORMAT:
         got = f"format {version} of eastward {task['version']}"

@@ -124,7 +124,7 @@ def test_trees_that_need_foreign_types_are_not_built(saved):
 def test_forged_indices_of_nodes_are_found_before_they_are_followed(saved):
     from types import SimpleNamespace
 
-    from eastward.estimators.ensemble.trees import _is_sound
+    from eastward.saved_trees import are_sound
 
     model, _, _ = saved
     nodes = model.parts_["extra_trees"].model.estimators_[0].tree_
@@ -135,7 +135,8 @@ def test_forged_indices_of_nodes_are_found_before_they_are_followed(saved):
 
     def sound(**forged):
         parts = SimpleNamespace(node_count=nodes.node_count, **{**honest, **forged})
-        return _is_sound(SimpleNamespace(tree_=parts), 4, 3)
+        forest = SimpleNamespace(n_features_in_=4, estimators_=[SimpleNamespace(tree_=parts)])
+        return are_sound(forest, 3)
 
     assert sound()
     beyond, cycle, feature = (

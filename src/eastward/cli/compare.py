@@ -16,6 +16,7 @@ from eastward.cli.errors import going_on
 from eastward.cli.folders import REPORT
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
+from eastward.cli.recommended import remember, train_command
 
 if TYPE_CHECKING:
     from eastward.comparison import Comparison, Progress
@@ -58,8 +59,13 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all c
 Budget = Annotated[
     float | None, typer.Option("--budget", metavar="SECONDS", help="Training time of each network.")
 ]
-Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
-Hidden = Annotated[str, typer.Option("--hidden", metavar="WIDTHS", help="Layers of all networks.")]
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", min=1, help="At most so many in each stage of a network.")
+]
+Hidden = Annotated[
+    str | None,
+    typer.Option("--hidden", metavar="WIDTHS", help="Layers of all networks, such as 512,256,128."),
+]
 
 
 def compare(
@@ -76,8 +82,8 @@ def compare(
     out: Out = None,
     jobs: Jobs = -1,
     budget: Budget = None,
-    epochs: Epochs = 200,
-    hidden: Hidden = "512,256,128",
+    epochs: Epochs = None,
+    hidden: Hidden = None,
     ignore: options.Ignore = None,
     group: options.Group = None,
     time: options.Time = None,
@@ -107,11 +113,11 @@ def compare(
     Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (what the others are compared with),
     east_paper, eastward, random_forest, random_forest_tuned, gradient_boosting, gradient_boosting_tuned; and
     ensemble, where LightGBM is installed. By name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*,
-    eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
+    boosting*, eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
     """
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
-    from eastward.cli.train import layer_widths
+    from eastward.cli.train import network_options
     from eastward.data import describe_task, load_task, make_vectorizer
 
     task = load_task(
@@ -156,9 +162,9 @@ def compare(
             groups=task.groups,
             times=task.times,
             metric_options=bound,
-            method_options={"hidden": layer_widths(hidden), "max_epochs": epochs},
+            method_options=network_options(hidden, epochs),
         )
-    _conclude(comparison, facts, f"{target} in {task.name}", out, again)
+    _conclude(comparison, facts, f"{target} in {task.name}", out, context)
 
 
 def _chosen_methods(names: str | None, own: list[str]) -> list[Any]:
@@ -222,23 +228,34 @@ def _line(progress: Progress) -> str:
 
 
 def _conclude(
-    comparison: Comparison, facts: Mapping[str, Any], title: str, out: Path | None, again: str
+    comparison: Comparison, facts: Mapping[str, Any], title: str, out: Path | None, context: Any
 ) -> None:
     from eastward.cli.tables_shown import comparison_table, verdict_shown
+    from eastward.comparison import method_names
 
     result = comparison.to_dict()
+    recommended = result["verdict"]["recommended"]
+    commands = {"compare": command_line(context)}
+    if recommended in method_names():
+        commands["train"] = train_command(context, recommended)
     if out is not None:
         from eastward.cli.fit_model import write_summary
         from eastward.reporting import report_summary
 
         summary = report_summary(
-            title, comparison.metric, data=facts, comparison=result, commands={"compare": again}
+            title, comparison.metric, data=facts, comparison=result, commands=commands
         )
         write_summary(summary, out)
+        if "train" in commands:
+            remember(context, recommended, out)
     if wants_json():
-        emit_json(result)
+        emit_json({**result, "commands": commands})
         return
     say(comparison_table(result, width=result_console().width))
     say(verdict_shown(result["verdict"]))
     if out is not None:
         say(f"\nreport   {out / REPORT}")
+    if "train" in commands:
+        say(f"\ntrain it with:  {commands['train']}")
+    elif recommended is not None:
+        say(f"\n{recommended} is an estimator of your own: fit it with your own code.")

@@ -55,8 +55,8 @@ def evaluate(
         codes,
         logs,
         loaded.classes.tolist(),
-        loaded.classifier.metric_,
-        offsets=loaded.classifier.offsets_,
+        loaded.metric,
+        offsets=loaded.offsets,
         n_bootstrap=bootstrap,
         random_state=seed,
     )
@@ -68,7 +68,7 @@ def evaluate(
     from eastward.cli.tables_shown import confusion_table, metric_table
 
     say(f"{summary['rows']:,} rows of {data.name}, judged by the model in {model}")
-    say(metric_table(summary["metrics"], loaded.classifier.metric_.name))
+    say(metric_table(summary["metrics"], loaded.metric.name))
     say(confusion_table(summary, width=result_console().width))
     if report is not None:
         say(f"report   {report}")
@@ -114,13 +114,14 @@ def _write(
 ) -> None:
     import shlex
 
+    from eastward.cli.training_words import training_words
     from eastward.reporting import report_summary, write_report
 
     summary = report_summary(
         f"{model.task['target']} in {data.name}",
-        model.classifier.metric_,
+        model.metric,
         evaluation=evaluation,
-        training={**model.classifier.report_, "history": model.classifier.history_},
+        training=training_words(model.classifier),
         commands={"evaluate": shlex.join(["eastward", "evaluate", str(folder), str(data)])},
     )
     write_report(summary, path)

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eastward import _checks
+from eastward import _checks, metrics
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
+from eastward.cli.training_words import training_words
+from eastward.comparison.cells import fit_options, pass_interruption_on
+from eastward.comparison.choosing import choose_method
+from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.comparison.splits import grouped_split, later_rows
 from eastward.data import Task, copies_across, make_vectorizer
 from eastward.estimators.network import EASTClassifier
+from eastward.estimators.network.preparation import encode_labels, resolve_metric
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary, write_report
+from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
 
-__all__ = ["FitPlan", "fit_model", "held_out_rows"]
+__all__ = ["FitPlan", "chosen_for", "fit_model", "held_out_rows"]
+
+# Parameters of a network that an ensemble of networks and trees understands as well.
+SHARED_BY_NETWORKS = ("hidden", "max_epochs")
 
 
 @dataclass(frozen=True)
@@ -33,11 +42,15 @@ class FitPlan:
     metric, metric_options
         As in :class:`~eastward.EASTClassifier`.
     parameters : mapping
-        Further parameters of the classifier.
+        Further parameters of a network.
     holdout : float
         Share of the rows to judge by, 0 for none.
     seed : int
         Of the split and of training.
+    method : str
+        As :func:`~eastward.compare` calls it.
+    reason : str
+        Why this method.
     """
 
     metric: str = "f1_macro"
@@ -45,6 +58,37 @@ class FitPlan:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     holdout: float = 0.2
     seed: int = 0
+    method: str = "eastward"
+    reason: str = "as asked for"
+
+    @property
+    def label(self) -> str:
+        """The method as people call it."""
+        return BUILT_IN[self.method].label
+
+    @property
+    def is_network(self) -> bool:
+        """Whether the method is one `EASTClassifier`, which writes checkpoints while it trains."""
+        made = BUILT_IN[self.method].make(Settings(metrics.get("f1_macro")))
+        return isinstance(made, EASTClassifier)
+
+
+def chosen_for(task: Task, plan: FitPlan, asked: str) -> FitPlan:
+    """``plan`` with the method that was ``asked`` for; "auto" looks at the data."""
+    if asked != "auto":
+        return replace(plan, method=asked)
+    choice = choose_method(
+        task.features,
+        task.labels,
+        plan.metric,
+        metric_options=plan.metric_options,
+        preprocess=make_vectorizer(),
+        groups=task.groups,
+        times=task.times,
+        random_state=plan.seed,
+        n_jobs=-1,
+    )
+    return replace(plan, method=choice.name, reason=choice.reason)
 
 
 def fit_model(
@@ -66,10 +110,11 @@ def fit_model(
     model = _trained(task, facts, plan, trained, folder / CHECKPOINT)
     save_model(model, folder)
     judged = _evaluation(model, task, held) if held.any() else None
-    training = {**model.classifier.report_, "history": model.classifier.history_}
+    training = training_words(model.classifier)
+    training["sentences"] = [f"{plan.label}: {plan.reason}", *training["sentences"]]
     summary = report_summary(
         f"{task.target} in {task.name}",
-        model.classifier.metric_,
+        model.metric,
         data=facts,
         comparison=comparison,
         evaluation=judged,
@@ -77,6 +122,7 @@ def fit_model(
         verdict=None if comparison is not None else _finding(judged, training, plan),
         commands=commands,
     )
+    summary["method"] = {"name": plan.method, "label": plan.label, "reason": plan.reason}
     write_summary(summary, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
@@ -134,10 +180,12 @@ def _finding(
 ) -> dict[str, Any]:
     """The headline of a report without a comparison: what the model reaches on rows it has not seen."""
     if judged is None:
-        last = training["stages"][-1]
-        sentence = (
-            f"Cross-validated while training, the model reaches {plan.metric} {last['tuned']:.3f}."
-        )
+        last = training["stages"][-1]["tuned"] if training["stages"] else None
+        sentence = "No rows were held out, and this method does not judge itself."
+        if last is not None:
+            sentence = (
+                f"Cross-validated while training, the model reaches {plan.metric} {last:.3f}."
+            )
         return {"sentence": sentence, "detail": training["sentences"], "recommended": None}
     score = judged["metrics"][0]
     low, high = score["interval"] or (None, None)
@@ -180,26 +228,39 @@ def _trained(
 ) -> TableModel:
     vectorizer = make_vectorizer()
     vectors = vectorizer.fit_transform(task.features[rows])
-    classifier = EASTClassifier(
-        plan.metric,
-        metric_options=plan.metric_options,
-        checkpoint=checkpoint,
-        random_state=plan.seed,
-        **plan.parameters,
-    )
+    labels = task.labels[rows]
+    classifier = _unfitted(plan, labels, checkpoint)
     weights = None if task.weights is None else task.weights[rows]
-    classifier.fit(vectors, task.labels[rows], weights, groups=_kept_together(task, rows))
-    if classifier.report_["interrupted"]:
-        raise KeyboardInterrupt
+    codes = np.unique(labels, return_inverse=True)[1]
+    together = _kept_together(task, rows)
+    options, notes = fit_options(classifier, weights, together, codes, plan.seed)
+    for sentence in notes:
+        note(f"look: the model was {sentence}")
+    classifier.fit(vectors, labels, **options)
+    pass_interruption_on(classifier)
+    metric = resolve_metric(plan.metric, plan.metric_options, encode_labels(labels))
     remembered = {
         "target": task.target,
         "columns": facts["columns"],
         "renamed_labels": dict(task.renamed),
-        "metric": classifier.metric_.name,
+        "method": plan.method,
+        "metric": metric.name,
+        "judged_by": metric_document(metric, "Take a metric that has a name."),
         "trained_rows": int(rows.sum()),
         "data": dict(facts),
     }
     return TableModel(classifier, vectorizer, remembered)
+
+
+def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
+    """The classifier of ``plan``, ready to be fitted, with a place for its checkpoints if it writes any."""
+    shared = {name: value for name, value in plan.parameters.items() if name in SHARED_BY_NETWORKS}
+    metric = resolve_metric(plan.metric, plan.metric_options, encode_labels(labels))
+    made = BUILT_IN[plan.method].estimator(Settings(metric, network=shared), plan.seed)
+    if isinstance(made, EASTClassifier):
+        return made.set_params(checkpoint=checkpoint, **plan.parameters)
+    # One model at a time: its trees may have all cores.
+    return made.set_params(n_jobs=-1) if plan.method == "ensemble" else made
 
 
 def _kept_together(task: Task, rows: NDArray[np.bool_]) -> NDArray[np.int64] | None:
@@ -216,7 +277,7 @@ def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         codes,
         model.log_probabilities(frame),
         model.classes.tolist(),
-        model.classifier.metric_,
-        offsets=model.classifier.offsets_,
+        model.metric,
+        offsets=model.offsets,
         sample_weight=None if task.weights is None else task.weights[held],
     )

@@ -164,7 +164,7 @@ def predicted_parts(
     ):
         probabilities = model.predict_proba(part, first_row=first_row)
         kept = {name: part[name] for name in keep}
-        chosen = model.classes[probabilities.argmax(axis=1)]
+        chosen = model.decided(probabilities)
         scores = dict(zip(names, probabilities.T, strict=True))
         yield pd.DataFrame({**kept, "prediction": chosen, **scores})
         first_row += len(part)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eastward.cli.fit_model import FitPlan, write_summary
 from eastward.cli.folders import CHECKPOINT
+from eastward.cli.training_words import training_words
 from eastward.data import (
     Column,
     Task,
@@ -32,6 +33,7 @@ from eastward.estimators.network.stream_weights import weight_values
 from eastward.estimators.network.streaming import TableStream, draw_shares, plain_values, rows_for
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, report_summary
+from eastward.saved_folder import metric_document
 from eastward.training.streams import ParquetTable
 
 __all__ = ["StreamedTask", "fit_stream_model", "open_stream"]
@@ -140,6 +142,9 @@ def unknown_categories(
             )
 
 
+STREAMED = "the only method that trains on a table part by part"
+
+
 def fit_stream_model(
     task: StreamedTask, plan: FitPlan, folder: Path, *, commands: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -157,14 +162,16 @@ def fit_stream_model(
     remembered = {
         "target": task.stream.target,
         "columns": task.facts["columns"],
+        "method": "eastward",
         "metric": classifier.metric_.name,
+        "judged_by": metric_document(classifier.metric_, "Take a metric that has a name."),
         "trained_rows": task.facts["rows"],
         "data": dict(task.facts),
     }
     model = TableModel(classifier, task.vectorizer, remembered)
     save_model(model, folder)
     judged = _evaluation(model, task) if task.stream.shares.test else None
-    training = {**classifier.report_, "history": classifier.history_}
+    training = training_words(classifier)
     summary = report_summary(
         f"{task.stream.target} in {task.name}",
         classifier.metric_,
@@ -174,6 +181,7 @@ def fit_stream_model(
         verdict=_finding(judged, training, plan),
         commands=commands,
     )
+    summary["method"] = {"name": "eastward", "label": plan.label, "reason": STREAMED}
     write_summary(summary, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
@@ -186,8 +194,8 @@ def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
         codes,
         model.log_probabilities(to_frame(rows.select(list(task.stream.columns)))),
         model.classes.tolist(),
-        model.classifier.metric_,
-        offsets=model.classifier.offsets_,
+        model.metric,
+        offsets=model.offsets,
         sample_weight=_weights(rows, task.stream.weight),
     )
 

@@ -1,4 +1,4 @@
-"""`eastward train`: preprocessing and network, saved as one folder with a report."""
+"""`eastward train`: preprocessing and model, saved as one folder with a report."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from eastward.cli.errors import going_on
 from eastward.cli.folders import REPORT, check_folder
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
+from eastward.cli.recommended import defaults_from
 
 __all__ = ["train"]
 
@@ -29,7 +30,28 @@ Out = Annotated[
         help="Folder for the model and its report.",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="auto: the ensemble of networks and trees, and beyond 100 000 rows what held-out rows recommend; "
+        "ensemble, network, boosting, or any method of `eastward compare`, such as random_forest_tuned.",
+    ),
+]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        callback=defaults_from,
+        is_eager=True,
+        metavar="DIR",
+        help="The folder of `eastward compare --out`: train what it recommends, on the same data.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue a network's run that was stopped.")
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
 ]
@@ -39,22 +61,36 @@ Holdout = Annotated[
         "--holdout", metavar="SHARE", help="Share of rows to judge by; 0 trains on everything."
     ),
 ]
-Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
-Hidden = Annotated[str, typer.Option("--hidden", metavar="WIDTHS", help="Layers of the network.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option("--epochs", min=1, help="At most so many in each stage of a network."),
+]
+Hidden = Annotated[
+    str | None,
+    typer.Option("--hidden", metavar="WIDTHS", help="Layers of networks, such as 512,256,128."),
+]
 Recipe = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--recipe",
-        help="auto: cross-entropy, then the metric itself; paper: EAST from scratch; cross_entropy; btg.",
+        help="For --method network. auto: cross-entropy, then the metric itself; paper: EAST from scratch; "
+        "cross_entropy; btg.",
     ),
 ]
 Folds = Annotated[
-    str,
-    typer.Option("--folds", help="Networks that are cross-fitted; auto is 5 up to 50 000 rows."),
+    str | None,
+    typer.Option(
+        "--folds",
+        help="For --method network: how many are cross-fitted; auto is 5 up to 50 000 rows.",
+    ),
 ]
 Devices = Annotated[
     int,
-    typer.Option("--devices", min=1, help="Processes that train together, with the steps of one."),
+    typer.Option(
+        "--devices",
+        min=1,
+        help="For --method network: processes that train together, with the steps of one.",
+    ),
 ]
 Verbose = Annotated[
     bool | None,
@@ -72,6 +108,8 @@ def train(
     target: options.Target,
     out: Out,
     metric: options.MetricName = "f1_macro",
+    method: Method = "auto",
+    comparison: From = None,
     prefer: options.Prefer = None,
     cost: options.Cost = None,
     ignore: options.Ignore = None,
@@ -86,10 +124,10 @@ def train(
     merge_rare: options.MergeRare = None,
     merge_labels: options.MergeLabels = False,
     holdout: Holdout = 0.2,
-    epochs: Epochs = 200,
-    hidden: Hidden = "512,256,128",
-    recipe: Recipe = "auto",
-    folds: Folds = "auto",
+    epochs: Epochs = None,
+    hidden: Hidden = None,
+    recipe: Recipe = None,
+    folds: Folds = None,
     devices: Devices = 1,
     seed: options.Seed = 0,
     resume: Resume = False,
@@ -100,12 +138,15 @@ def train(
 ) -> None:
     """Train a model for one metric, and write it with a report into one folder.
 
-    Strings, dates, missing values and categories are taken care of. A fifth of the rows is held out to judge
-    the model by. Nothing in the folder is executed when the model is loaded.
+    By default that is an ensemble of networks and trees; `eastward compare` says what suits your data. Strings,
+    dates, missing values and categories are taken care of. A fifth of the rows is held out to judge the model by.
+    Nothing in the folder is executed when the model is loaded.
 
     \b
     Examples:
       eastward train claims.csv --target fraud --out fraud-model
+      eastward train --from comparison --out fraud-model           (after `compare --out comparison`)
+      eastward train claims.csv -t fraud --method random_forest_tuned -o forest
       eastward train claims.csv -t fraud --prefer recall:yes=5 -o careful
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
       eastward train visits.csv -t outcome --group patient -o fair
@@ -117,22 +158,23 @@ def train(
     from eastward.data import describe_task, load_task
 
     check_folder(out, resume=resume, overwrite=overwrite)
-    parameters = {
-        "hidden": layer_widths(hidden),
-        "max_epochs": epochs,
+    parameters = network_options(hidden, epochs) | {
         "recipe": recipe,
-        "n_folds": fold_count(folds),
-        "devices": devices,
+        "n_folds": None if folds is None else fold_count(folds),
+        "devices": None if devices == 1 else devices,
         "verbose": _shown(verbose),
     }
-    again = command_line(context, resume=True, overwrite=None)
+    parameters = {name: value for name, value in parameters.items() if value is not None}
+    asked = check_method(method, parameters)
     commands = _commands(context, data, out)
     if is_streamed(data):
         given = {"--group": group, "--time": time, "--min-class-rows": min_class_rows}
         check_not_streamed({**given, "--merge-rare": merge_rare, "--merge-labels": merge_labels})
+        check_not_streamed({"--method": None if asked in ("auto", "eastward") else method})
         chosen = (metric, prefer, cost)
         opened = {"ignore": ignore or (), "weight": weight, "holdout": holdout, "seed": seed}
         opened |= {"decimal": decimal, "text": text or ()}
+        again = command_line(context, resume=True, overwrite=None)
         with going_on(f"Continue with:  {again}"):
             _train_on_stream(data, target, opened, chosen, parameters, out, commands)
         return
@@ -156,12 +198,34 @@ def train(
     facts = describe_task(task)
     _introduce(facts, target)
     # Only now: a mistake in the data is told before the networks are loaded.
-    from eastward.cli.fit_model import FitPlan, fit_model
+    from eastward.cli.fit_model import FitPlan, chosen_for, fit_model
 
     plan = FitPlan(name, bound, parameters, holdout, seed)
+    plan = chosen_for(task, plan, asked)
+    say(f"method   {plan.label}: {plan.reason}")
+    # Only networks write checkpoints to go on from.
+    again = command_line(context, resume=plan.is_network or None, overwrite=None)
     with going_on(f"Continue with:  {again}"):
         summary = fit_model(task, facts, plan, out, commands=commands)
     _conclude(summary, out)
+
+
+def check_method(method: str, parameters: dict[str, Any]) -> str:
+    """The method as `compare` calls it, or "auto"; options of a network make it a network."""
+    from eastward import _checks
+
+    named = {"network": "eastward"}.get(method, method)
+    own = {"recipe": "--recipe", "n_folds": "--folds", "devices": "--devices"}
+    given = [option for name, option in own.items() if name in parameters]
+    if named in ("auto", "eastward"):
+        return "eastward" if given else named
+    from eastward.comparison import method_names
+
+    _checks.one_of("train", "--method", named, ("auto", "network", *method_names()))
+    if given:
+        advice = "It describes a network: leave it out, or take --method network."
+        _checks.fail("train", given[0], f"left out for {method}", "a value", advice)
+    return named
 
 
 def is_streamed(data: Path) -> bool:
@@ -208,6 +272,12 @@ def _train_on_stream(
     _introduce(task.facts, target)
     plan = FitPlan(name, bound, parameters, opened["holdout"], opened["seed"])
     _conclude(fit_stream_model(task, plan, out, commands=commands), out)
+
+
+def network_options(hidden: str | None, epochs: int | None) -> dict[str, Any]:
+    """Parameters of networks, as far as they were given; the others keep the defaults of their method."""
+    widths = {} if hidden is None else {"hidden": layer_widths(hidden)}
+    return widths | ({} if epochs is None else {"max_epochs": epochs})
 
 
 def layer_widths(text: str) -> tuple[int, ...]:
@@ -268,7 +338,7 @@ def _conclude(summary: dict[str, Any], out: Path) -> None:
     from eastward.cli.tables_shown import confusion_table, verdict_shown
 
     if wants_json():
-        kept = {key: summary[key] for key in ("title", "metric", "verdict", "data")}
+        kept = {key: summary[key] for key in ("title", "metric", "method", "verdict", "data")}
         scores = (summary["evaluation"] or {}).get("metrics")
         emit_json({"model": str(out), "report": str(out / REPORT), "metrics": scores, **kept})
         return

@@ -31,7 +31,7 @@ from eastward.comparison.store import CellStore
 from eastward.confusion import hard_confusion
 from eastward.training.grouped_folds import grouped_folds, periods
 
-__all__ = ["Cell", "Problem", "run_cell"]
+__all__ = ["Cell", "Problem", "fit_options", "pass_interruption_on", "run_cell"]
 
 Cell = dict[str, Any]
 _WARNINGS_KEPT = 5
@@ -156,12 +156,13 @@ def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
     train_features, test_features = problem.features(split)
     weight = problem.sample_weight
     model = method.estimator(problem.settings, seed)
-    options, notes = _fit_options(model, None if weight is None else weight[train])
-    options |= _group_options(model, problem.kept_together(train), problem.codes[train], seed)
+    known = None if weight is None else weight[train]
+    together = problem.kept_together(train)
+    options, notes = fit_options(model, known, together, problem.codes[train], seed)
     started = time.perf_counter()
     model.fit(train_features, problem.y[train], **options)
     seconds = time.perf_counter() - started
-    _pass_interruption_on(model)
+    pass_interruption_on(model)
     test_weight = np.ones(len(test)) if weight is None else weight[test]
     return {
         "score": _score(problem, model.predict(test_features), test, test_weight),
@@ -171,29 +172,51 @@ def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
     }
 
 
-def _fit_options(model: Any, weight: NDArray[Any] | None) -> tuple[dict[str, Any], list[str]]:
-    if weight is None:
-        return {}, []
-    if has_fit_parameter(model, "sample_weight"):
-        return {"sample_weight": weight}, []
-    return {}, ["fitted without sample weights, which it does not take"]
+def fit_options(
+    model: Any,
+    weight: NDArray[Any] | None,
+    groups: NDArray[Any] | None,
+    codes: NDArray[Any],
+    seed: int,
+) -> tuple[dict[str, Any], list[str]]:
+    """Arguments of ``model.fit`` for weighted and grouped rows, and notes on what it cannot take.
 
+    Folds inside a method keep groups together as well: a method with a parameter ``cv`` instead of ``groups`` gets the
+    folds themselves.
 
-def _group_options(
-    model: Any, groups: NDArray[Any] | None, codes: NDArray[Any], seed: int
-) -> dict[str, Any]:
-    """Folds inside a method keep groups together as well."""
+    Parameters
+    ----------
+    model : estimator
+        Unfitted; its parameter ``cv`` may be set.
+    weight, groups : ndarray or None
+        ``(N,)``, of the training rows.
+    codes : ndarray
+        ``(N,)`` class indices.
+    seed : int
+        For dealing out groups.
+
+    Returns
+    -------
+    tuple
+        A dictionary of arguments, and a list of sentences.
+    """
+    options: dict[str, Any] = {}
+    notes = []
+    if weight is not None and has_fit_parameter(model, "sample_weight"):
+        options["sample_weight"] = weight
+    elif weight is not None:
+        notes.append("fitted without sample weights, which it does not take")
     if groups is None:
-        return {}
-    if has_fit_parameter(model, "groups"):
-        return {"groups": groups}
+        return options, notes
     folds = model.get_params(deep=False).get("cv")
-    if isinstance(folds, int):
+    if has_fit_parameter(model, "groups"):
+        options["groups"] = groups
+    elif isinstance(folds, int):
         dealt = grouped_folds(codes, groups, folds, seed, caller="compare")
         numbers = range(int(dealt.max()) + 1)
         splits = [(np.flatnonzero(dealt != k), np.flatnonzero(dealt == k)) for k in numbers]
         model.set_params(cv=splits)
-    return {}
+    return options, notes
 
 
 def _time_notes(budget: float | None, seconds: float) -> list[str]:
@@ -203,7 +226,7 @@ def _time_notes(budget: float | None, seconds: float) -> list[str]:
     return ["took longer than the time budget, which it cannot be held to"]
 
 
-def _pass_interruption_on(model: Any) -> None:
+def pass_interruption_on(model: Any) -> None:
     """A network keeps its best weights on Ctrl-C and goes on; a score of half a training must not be kept."""
     report = getattr(model, "report_", None)
     if isinstance(report, dict) and report.get("interrupted"):

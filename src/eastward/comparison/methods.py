@@ -117,6 +117,10 @@ def _ensemble(settings: Settings) -> Any:
     )
 
 
+def _boosting(settings: Settings) -> Any:
+    return eastward.EASTBoostingClassifier(settings.metric)
+
+
 def _plain(settings: Settings, *, kind: Callable[[], Any]) -> Any:  # noqa: ARG001  # judged, not tuned
     return kind()
 
@@ -168,6 +172,7 @@ _METHODS = [
 _ENSEMBLE = Method("ensemble", "EASTEnsembleClassifier", 6, _ensemble)
 _ON_REQUEST = [
     _ENSEMBLE,
+    Method("boosting", "EASTBoostingClassifier", 4, _boosting),
     Method("btg", "Bridging the Gap", 4, partial(_network, recipe="btg", n_folds=1)),
     Method(
         "cross_entropy_ensemble",

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
+from eastward import _checks
 from eastward.comparison import rendering
+from eastward.comparison.cells import Problem, fit_options, pass_interruption_on
 from eastward.comparison.methods import Method
+from eastward.comparison.splits import split_seed
 from eastward.comparison.summary import absolute_margin, method_rows
 from eastward.comparison.verdict import verdict
 from eastward.metrics import Metric
@@ -36,6 +41,8 @@ class Comparison:
         Test rows over training rows.
     tie_margin : float
         Differences up to it count as a tie.
+    problem : Problem, optional
+        The data, for :meth:`fit_recommended`.
 
     Notes
     -----
@@ -48,6 +55,7 @@ class Comparison:
     cells: list[dict[str, Any]]
     test_ratio: float
     tie_margin: float
+    problem: Problem | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def methods(self) -> list[dict[str, Any]]:
@@ -75,6 +83,44 @@ class Comparison:
             margin=absolute_margin(self.metric, self.tie_margin, reference),
             efforts={method.name: method.effort for method in self.compared},
         )
+
+    def fit_recommended(self) -> Any:
+        """The recommended method, fitted on all rows.
+
+        Returns
+        -------
+        classifier
+            Of the method's own kind; behind ``preprocess``, a scikit-learn pipeline of the two.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from eastward import compare
+        >>> X, y = load_iris(return_X_y=True)
+        >>> methods = ["logistic_regression", "random_forest"]
+        >>> result = compare(X, y, methods=methods, baseline="random_forest", n_splits=2)
+        >>> bool((result.fit_recommended().predict(X) == y).mean() > 0.9)
+        True
+        """
+        name = self.verdict["recommended"]
+        if self.problem is None or name is None:
+            got = "one without data" if name is not None else "one without a verdict"
+            expected = "a comparison that compare returned, with a recommendation"
+            _checks.fail("fit_recommended", "self", expected, got)
+        problem, seed = self.problem, split_seed(self.problem.random_state, 0)
+        method = next(method for method in self.compared if method.name == name)
+        model = method.estimator(problem.settings, seed)
+        rows = np.arange(len(problem.codes))
+        together = problem.kept_together(rows)
+        options, _ = fit_options(model, problem.sample_weight, together, problem.codes, seed)
+        if problem.preprocess is None:
+            model.fit(problem.X, problem.y, **options)
+            pass_interruption_on(model)
+            return model
+        preprocess = clone(problem.preprocess)
+        model.fit(preprocess.fit_transform(problem.X, problem.y), problem.y, **options)
+        pass_interruption_on(model)
+        return make_pipeline(preprocess, model)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON.

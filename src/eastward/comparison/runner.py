@@ -146,7 +146,8 @@ def compare(
         order = {method.name: position for position, method in enumerate(chosen)}
         ordered = sorted(cells, key=lambda cell: (cell["split"], order[cell["method"]]))
         bound = problem.settings.metric
-        return Comparison(bound, baseline, chosen, ordered, len(test) / len(train), tie_margin)
+        ratio = len(test) / len(train)
+        return Comparison(bound, baseline, chosen, ordered, ratio, tie_margin, problem)
 
     total = n_splits * len(chosen)
     for cell in _finished_cells(problem, chosen, n_splits, n_jobs, store):

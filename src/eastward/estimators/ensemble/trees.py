@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from eastward.estimators.ensemble.folds import Fitting
+from eastward.saved_trees import NODES, are_sound
 
 __all__ = ["ExtraTrees", "LightBoosting", "RandomForest"]
 
@@ -23,8 +24,6 @@ Array = NDArray[Any]
 SMALLEST_PROBABILITY = 1e-12
 # More change nothing that could be measured, and a third of the time of a fit on a small table is theirs.
 NUM_TREES = 120
-# What skops leaves to the reader to trust: indices, which are checked before they are followed.
-NODES = "sklearn.tree._tree.Tree"
 ROUNDS, PATIENCE = 400, 25
 BOOSTING = {
     "learning_rate": 0.05,
@@ -142,26 +141,9 @@ class _Forest:
     def load(cls, folder: Path, num_classes: int) -> Self:
         """What :meth:`save` wrote; besides the nodes of trees only types that skops trusts by itself are built."""
         model = skops.io.load(folder / f"{cls.name}.skops", trusted=[NODES])
-        if not isinstance(model, cls.kind) or not all(
-            _is_sound(tree, model.n_features_in_, num_classes) for tree in model.estimators_
-        ):
+        if not isinstance(model, cls.kind) or not are_sound(model, num_classes):
             raise ValueError(f"{cls.name}.skops is not a forest for {num_classes} classes")
         return cls(model)
-
-
-def _is_sound(tree: Any, num_features: int, num_classes: int) -> bool:
-    """Whether every branch leads downwards to a node that exists and asks for a feature that exists.
-
-    scikit-learn follows the indices of nodes unchecked, so a forged file could make it read foreign memory.
-    """
-    nodes = tree.tree_
-    inner = np.flatnonzero(nodes.children_left != -1)
-    children = np.concatenate([nodes.children_left[inner], nodes.children_right[inner]])
-    below = (children > np.tile(inner, 2)) & (children < nodes.node_count)
-    asked = nodes.feature[inner]
-    known = (asked >= 0) & (asked < num_features)
-    shape = (nodes.node_count, 1, num_classes)
-    return bool(below.all() and known.all()) and nodes.value.shape == shape
 
 
 class ExtraTrees(_Forest):

@@ -1,0 +1,76 @@
+"""From a comparison to a trained model: the command that `compare` ends in, and what `train --from` reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from eastward.cli.options import command_line
+
+__all__ = ["defaults_from", "remember", "train_command"]
+
+RECOMMENDED = "recommended.json"
+# What both commands have; the model is trained on the same rows, for the same metric, with the same networks.
+SHARED = (
+    "data",
+    "target",
+    "metric",
+    "prefer",
+    "cost",
+    "ignore",
+    "group",
+    "time",
+    "decimal",
+    "text",
+    "drop_missing_target",
+    "drop_rare_classes",
+    "min_class_rows",
+    "merge_rare",
+    "merge_labels",
+    "epochs",
+    "hidden",
+    "seed",
+    "encoding",
+)
+PATHS = ("data", "cost")
+
+
+def train_command(context: Any, method: str, folder: str = "model") -> str:
+    """The `eastward train` that fits ``method`` to the data of the `eastward compare` in ``context``."""
+    left_out: dict[str, Any] = {
+        parameter.name: None for parameter in context.command.params if parameter.name not in SHARED
+    }
+    words = command_line(context, **left_out).replace("eastward compare", "eastward train", 1)
+    return f"{words} --method {method} --out {folder}"
+
+
+def remember(context: Any, method: str, folder: Path) -> None:
+    """Write what `eastward train --from` needs into the folder of a comparison."""
+    given = {name: context.params[name] for name in SHARED if context.params.get(name)}
+    for name in PATHS:
+        if name in given:
+            given[name] = str(Path.cwd() / given[name])
+    document = {"method": method, **given}
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    (folder / RECOMMENDED).write_text(text + "\n", encoding="utf-8")
+
+
+def defaults_from(context: Any, folder: Path | None) -> Path | None:
+    """Take what the command line leaves out from the comparison in ``folder``; a callback of ``--from``."""
+    if folder is None:
+        return None
+    try:
+        document = json.loads((folder / RECOMMENDED).read_text(encoding="utf-8"))
+        reason = "" if {"method", *SHARED} >= set(document) else "written by something else"
+    except FileNotFoundError:
+        reason = "not there"
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error)
+    if reason:
+        message = f"must be the folder of a finished `eastward compare --out`; got {folder}"
+        raise typer.BadParameter(f"{message} ({RECOMMENDED}: {reason}).")
+    context.default_map = document
+    return folder

@@ -1,0 +1,76 @@
+"""Trees of scikit-learn from a file that anybody may have written.
+
+scikit-learn follows the indices of nodes unchecked, so a forged file could make it read foreign memory. skops leaves
+these tables to the reader to trust; here they are checked before anything follows them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["NODES", "NODE_TYPES", "are_sound"]
+
+NODES = "sklearn.tree._tree.Tree"
+NODE_TYPES = (NODES, "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
+
+
+def are_sound(model: Any, num_classes: int) -> bool:
+    """Whether every branch of a forest or of histogram boosting leads down to a node that exists.
+
+    Parameters
+    ----------
+    model : estimator
+        Of scikit-learn, just loaded; one without trees is sound.
+    num_classes : int
+        How many classes each leaf of a forest must count.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> forest = RandomForestClassifier(3).fit(*load_iris(return_X_y=True))
+    >>> are_sound(forest, 3), are_sound(forest, 4)
+    (True, False)
+    """
+    features = model.n_features_in_
+    forest = [tree.tree_ for tree in getattr(model, "estimators_", [])]
+    boosted = [tree for trees in getattr(model, "_predictors", []) for tree in trees]
+    return all(_is_sound(tree, features, num_classes) for tree in forest) and all(
+        _is_sound_histogram(tree, features) for tree in boosted
+    )
+
+
+def _is_sound(nodes: Any, num_features: int, num_classes: int) -> bool:
+    inner = np.flatnonzero(nodes.children_left != -1)
+    children = np.concatenate([nodes.children_left[inner], nodes.children_right[inner]])
+    return (
+        _lead_down(inner, children, nodes.node_count)
+        and _exist(nodes.feature[inner], num_features)
+        and nodes.value.shape == (nodes.node_count, 1, num_classes)
+    )
+
+
+def _is_sound_histogram(tree: Any, num_features: int) -> bool:
+    nodes = tree.nodes
+    inner = np.flatnonzero(nodes["is_leaf"] == 0)
+    children = np.concatenate([nodes["left"][inner], nodes["right"][inner]]).astype(np.int64)
+    sets = nodes["bitset_idx"][inner][nodes["is_categorical"][inner] != 0]
+    return (
+        _lead_down(inner, children, len(nodes))
+        and _exist(nodes["feature_idx"][inner], num_features)
+        and _exist(sets.astype(np.int64), len(tree.raw_left_cat_bitsets))
+    )
+
+
+def _lead_down(inner: Any, children: Any, count: int) -> bool:
+    return bool(((children > np.tile(inner, 2)) & (children < count)).all())
+
+
+def _exist(positions: Any, count: int) -> bool:
+    return bool(((positions >= 0) & (positions < count)).all())
