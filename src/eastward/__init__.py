@@ -22,6 +22,9 @@ from eastward.memberships import soft_memberships
 from eastward.steps import btg_step, hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
+    from eastward.alignment.aligning import align
+    from eastward.alignment.result import Alignment
+    from eastward.alignment.schedule import AlignmentSchedule
     from eastward.comparison import Comparison, compare
     from eastward.decisions import Decision, tune_decision
     from eastward.estimators.boosting import EASTBoostingClassifier
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUROCLoss",
+    "Alignment",
+    "AlignmentSchedule",
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
@@ -41,6 +46,7 @@ __all__ = [
     "EASTEnsembleClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
+    "align",
     "annealing",
     "baselines",
     "btg_step",
@@ -62,6 +68,9 @@ __all__ = [
 
 # Loaded when first used, with the extra that brings what they need.
 _LAZY = {
+    "Alignment": ("eastward.alignment.result", ""),
+    "AlignmentSchedule": ("eastward.alignment.schedule", ""),
+    "align": ("eastward.alignment.aligning", "tabular"),
     "Comparison": ("eastward.comparison", "tabular"),
     "Decision": ("eastward.decisions", ""),
     "EASTBoostingClassifier": ("eastward.estimators.boosting", "boost"),

@@ -14,12 +14,17 @@ from typing import Any
 from eastward import _checks
 
 __all__ = [
+    "ALIGNED_LADDER",
     "PlateauCooling",
     "constant_schedule",
     "cosine_schedule",
     "geometric_schedule",
     "linear_schedule",
 ]
+
+
+ALIGNED_LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) * 4
+"""Temperatures of an aligned stage, in equal shares; fixed, because selection on small validation sets is noise."""
 
 
 @dataclass(frozen=True)

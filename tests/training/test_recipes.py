@@ -6,11 +6,12 @@ import pytest
 import torch
 from small_runs import cpu, same_state, small_members, small_rows
 
+from eastward.annealing import ALIGNED_LADDER as LADDER
 from eastward.losses import metric_loss
 from eastward.metrics import get
 from eastward.training import Callback, recipe_stages, train_members
 from eastward.training.loop import new_run
-from eastward.training.stages import BTG_THRESHOLDS, LADDER
+from eastward.training.stages import BTG_THRESHOLDS
 
 OPTIONS = {
     "max_epochs": 200,

@@ -19,7 +19,7 @@ from eastward.decisions.guard import (
 )
 from eastward.decisions.keeping import keep_classes
 from eastward.decisions.matrix import Decision
-from eastward.decisions.multilabel import multilabel_thresholds
+from eastward.decisions.multilabel import LabelThresholds, multilabel_thresholds
 from eastward.decisions.offsets import tune_offsets
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
 from eastward.decisions.shifting import adjusted_probabilities, estimate_prior
@@ -34,6 +34,7 @@ __all__ = [
     "Decision",
     "DecisionGain",
     "KeptConstraint",
+    "LabelThresholds",
     "OffsetEvidence",
     "PredictionSets",
     "adjusted_probabilities",

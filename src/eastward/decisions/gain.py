@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.decisions._merit import CELLS_AT_ONCE, Merit
+from eastward.decisions._moves import count_tables
 from eastward.metrics import Metric
 
 __all__ = ["DecisionGain", "decision_gain"]
@@ -37,6 +38,7 @@ def decision_gain(
     *,
     num_classes: int,
     sample_weight: Any = None,
+    groups: Any = None,
     level: float = 0.95,
     n_bootstraps: int = 300,
     random_state: int = 0,
@@ -46,15 +48,17 @@ def decision_gain(
     Parameters
     ----------
     before, after : Tensor or array
-        ``(N,)`` class indices.
+        ``(N,)`` class indices, or ``(N, L)`` indicators of labels that do not exclude each other.
     targets : Tensor or array
-        ``(N,)`` true class indices.
+        ``(N,)`` true class indices, or ``(N, L)`` indicators.
     metric : str, Metric or callable, default="f1_macro"
         What the decisions are judged by.
     num_classes : int
-        Number of classes, C.
+        Number of classes, C, or of labels.
     sample_weight : Tensor or array, optional
         ``(N,)``.
+    groups : Tensor or array, optional
+        ``(N,)`` integers: rows of one group (pixels of an image, rows of a patient) are resampled together.
     level : float, default=0.95
         Coverage of the interval.
     n_bootstraps : int, default=300
@@ -74,17 +78,22 @@ def decision_gain(
     0.3333
     """
     _checks.in_unit_interval("decision_gain", "level", level)
-    merit = Merit(metric, num_classes)
+    merit = Merit(metric, num_classes, exclusive=torch.as_tensor(targets).dim() == 1)
     truth = torch.as_tensor(targets).long()
     weight = torch.ones(len(truth)) if sample_weight is None else torch.as_tensor(sample_weight)
     pair = (torch.as_tensor(before).long(), torch.as_tensor(after).long())
     weight = weight.double().unsqueeze(1)
     generator = torch.Generator().manual_seed(random_state)
     first, second = _merits(merit, truth, pair, weight).flatten().tolist()
+    group_of_row = (
+        None if groups is None else torch.as_tensor(groups).unique(return_inverse=True)[1]
+    )
     chunk = max(1, CELLS_AT_ONCE // max(len(truth), _cells(merit)))
     counts = [min(chunk, n_bootstraps - done) for done in range(0, n_bootstraps, chunk)]
     resampled = [
-        _merits(merit, truth, pair, weight * _times_drawn(len(truth), count, generator))
+        _merits(
+            merit, truth, pair, weight * _times_drawn(len(truth), group_of_row, count, generator)
+        )
         for count in counts
     ]
     gains = torch.cat([values[1] - values[0] for values in resampled])
@@ -99,8 +108,17 @@ def _cells(merit: Merit) -> int:
     return merit.num_classes * (merit.num_classes if merit.needs_matrix else 4)
 
 
-def _times_drawn(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """How often each of ``size`` rows is drawn in each of ``count`` bootstraps, ``(size, count)``."""
+def _times_drawn(
+    rows: int, groups: Tensor | None, count: int, generator: torch.Generator
+) -> Tensor:
+    """How often each row is drawn in each of ``count`` bootstraps, ``(rows, count)``; as often as its group."""
+    if groups is None:
+        return _draws(rows, count, generator)
+    return _draws(int(groups.max()) + 1, count, generator)[groups]
+
+
+def _draws(size: int, count: int, generator: torch.Generator) -> Tensor:
+    """How often each of ``size`` things is drawn in each of ``count`` bootstraps, ``(size, count)``."""
     rows = torch.randint(size, (count, size), generator=generator)
     shift = torch.arange(count).unsqueeze(1) * size
     return torch.bincount((rows + shift).flatten(), minlength=size * count).view(count, size).T
@@ -108,5 +126,16 @@ def _times_drawn(size: int, count: int, generator: torch.Generator) -> Tensor:
 
 def _merits(merit: Merit, targets: Tensor, pair: tuple[Tensor, Tensor], weights: Tensor) -> Tensor:
     """Merit of both sets of decisions under each column of weights, ``(2, B)``."""
-    tables = [merit.tables(targets, decisions, weights) for decisions in pair]
+    if targets.dim() > 1:
+        tables = [_label_tables(targets, decisions, weights) for decisions in pair]
+    else:
+        tables = [merit.tables(targets, decisions, weights) for decisions in pair]
     return torch.stack([merit(stack).double() for stack in tables])
+
+
+def _label_tables(targets: Tensor, decisions: Tensor, weights: Tensor) -> Tensor:
+    """Counts ``(B, 4, L)`` of labels under each column of weights; an unknown label does not exist."""
+    known = (targets >= 0).double()
+    truth, given = (targets == 1).double(), (decisions == 1) * known
+    tp, predicted, true = (weights.T @ part for part in (truth * given, given, truth))
+    return count_tables(tp, predicted, true, weights.T @ known)

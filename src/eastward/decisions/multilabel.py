@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,49 @@ from eastward.decisions._scan import best_offset
 from eastward.decisions.offsets import search_limits
 from eastward.metrics import Metric
 
-__all__ = ["multilabel_thresholds"]
+__all__ = ["LabelThresholds", "multilabel_thresholds"]
+
+
+@dataclass(frozen=True)
+class LabelThresholds:
+    """A rule for labels that do not exclude each other: each is given from a probability of its own on.
+
+    Parameters
+    ----------
+    thresholds : sequence of float
+        ``(L,)``, in [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rule = LabelThresholds([0.2, 0.5])
+    >>> rule.decide(np.array([[0.3, 0.3]]))
+    array([[1, 0]])
+    >>> print(rule)
+    label 0 above 0.20, label 1 above 0.50.
+    """
+
+    thresholds: Sequence[float]
+
+    def decide(self, probabilities: Any) -> Any:
+        """Indicators ``(N, L)`` for probabilities ``(N, L)``, of the kind that came in."""
+        table = torch.as_tensor(probabilities)
+        _checks.floating("LabelThresholds.decide", "probabilities", table)
+        if table.dim() != 2 or table.shape[1] != len(self.thresholds):
+            expected = f"of shape (N, {len(self.thresholds)})"
+            got = _checks.describe(table)
+            _checks.fail("LabelThresholds.decide", "probabilities", expected, got)
+        limits = torch.tensor(self.thresholds, dtype=torch.float64, device=table.device)
+        given = (table.double() > limits).long()
+        return given if isinstance(probabilities, Tensor) else given.numpy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"thresholds": [float(one) for one in self.thresholds]}
+
+    def __str__(self) -> str:
+        parts = [f"label {index} above {limit:.2f}" for index, limit in enumerate(self.thresholds)]
+        return ", ".join(parts) + "."
 
 
 def multilabel_thresholds(

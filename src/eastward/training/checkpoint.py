@@ -20,7 +20,7 @@ from eastward import _checks
 from eastward.training.hooks import Callback
 from eastward.training.loop import Run
 
-__all__ = ["Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
+__all__ = ["FORMAT", "Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
 
 FORMAT = 2
 
@@ -118,7 +118,7 @@ class Checkpoint(Callback):
         self.saved_at = time.monotonic()
 
 
-def load_checkpoint(path: Path, identity: str) -> dict[str, Any] | None:
+def load_checkpoint(path: Path, identity: str, *, caller: str = "fit") -> dict[str, Any] | None:
     """The checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
     for stale in path.parent.glob(f".{path.name}.*.part"):
         stale.unlink(missing_ok=True)  # left by a process that was killed while it wrote
@@ -130,11 +130,12 @@ def load_checkpoint(path: Path, identity: str) -> dict[str, Any] | None:
     except Exception as error:
         advice = "Delete the file to start anew."
         message = (
-            f"checkpoint of fit must be a file that fit wrote; got {path.name} ({error}). {advice}"
+            f"checkpoint of {caller} must be a file that {caller} wrote; got {path.name} ({error}). "
+            f"{advice}"
         )
         raise ValueError(message) from error
     if kept != (identity, FORMAT):
         expected = "of the same data, parameters and version"
         advice = "Choose another folder, or delete it to start anew."
-        _checks.fail("fit", "checkpoint", expected, f"{path.name} of another run", advice)
+        _checks.fail(caller, "checkpoint", expected, f"{path.name} of another run", advice)
     return state

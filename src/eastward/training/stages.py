@@ -12,13 +12,12 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from eastward import _checks
+from eastward.annealing import ALIGNED_LADDER
 
 __all__ = ["RECIPES", "Stage", "recipe_stages"]
 
 Objective: TypeAlias = Literal["cross_entropy", "focal", "metric"]
 
-# Temperatures of the aligned stage, one per epoch; fixed, because selection on small validation sets is noise.
-LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) * 4
 BTG_THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 
 
@@ -136,11 +135,11 @@ def _auto(options: Mapping[str, Any]) -> list[Stage]:
     aligned = Stage(
         "aligned",
         "metric",
-        max_epochs=min(len(LADDER), options["max_epochs"]),
+        max_epochs=min(len(ALIGNED_LADDER), options["max_epochs"]),
         learning_rate=options["learning_rate"] / 5,
         batch_size=max(256, options["batch_size"]),
         stratified=True,
-        temperatures=LADDER,
+        temperatures=ALIGNED_LADDER,
         as_long_as_before=True,
         average_last=1 / 3,
         from_decision=True,

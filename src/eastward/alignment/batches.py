@@ -1,0 +1,211 @@
+"""A user's loader, whatever it yields: inputs, targets and weights of each batch, again and again.
+
+A batch is a tuple ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``, a mapping with ``labels`` as Hugging
+Face's collators make it, or an object with ``y`` as PyTorch Geometric makes it. A data set with an index can be read
+in an order of our own, which stratified batches need; anything else is read as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, WeightedRandomSampler
+
+from eastward import _checks
+
+__all__ = [
+    "CALLER",
+    "Batch",
+    "Forward",
+    "as_batch",
+    "check_loader",
+    "has_index",
+    "in_order",
+    "joined_loaders",
+    "output_of",
+    "sampled_mass",
+    "with_indices",
+]
+
+CALLER = "align"
+TARGET_KEYS = ("labels", "label", "targets", "target")
+
+Forward: TypeAlias = Callable[[nn.Module, Any], Any]
+"""``(model, inputs) -> logits``, for a model that is called in its own way."""
+
+
+class Batch(NamedTuple):
+    """Inputs as the model takes them, targets, weights of the rows, and whether inputs are keyword arguments."""
+
+    inputs: Any
+    targets: Tensor
+    weight: Tensor | None = None
+    by_name: bool = False
+
+
+def as_batch(raw: Any) -> Batch:
+    """What a loader yielded, taken apart.
+
+    Examples
+    --------
+    >>> import torch
+    >>> as_batch({"x": torch.zeros(2, 3), "labels": torch.tensor([0, 1])}).by_name
+    True
+    """
+    if isinstance(raw, Mapping):
+        key = next((name for name in TARGET_KEYS if name in raw), None)
+        if key is None:
+            got = f"a mapping with {list(raw)}"
+            _checks.fail(CALLER, "loader", f"one whose mappings hold one of {TARGET_KEYS}", got)
+        weight = raw.get("sample_weight")
+        rest = {name: raw[name] for name in raw if name not in (key, "sample_weight")}
+        return Batch(rest, _targets(raw[key]), weight, by_name=True)
+    if isinstance(raw, tuple | list) and len(raw) in (2, 3):
+        return Batch(raw[0], _targets(raw[1]), raw[2] if len(raw) == 3 else None)
+    if isinstance(getattr(raw, "y", None), Tensor):
+        return Batch(raw, raw.y)
+    expected = "one that yields (inputs, targets), (inputs, targets, sample_weight) or a mapping"
+    advice = "Wrap it in a generator class that yields such batches."
+    return _checks.fail(CALLER, "loader", expected, _checks.describe(raw), advice, error=TypeError)
+
+
+def _targets(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.as_tensor(value)
+
+
+def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
+    """The logits that the model makes of a batch."""
+    if forward is not None:
+        found = forward(model, batch.inputs)
+    elif batch.by_name:
+        found = model(**batch.inputs)
+    else:
+        found = model(batch.inputs)
+    return logits_in(found)
+
+
+def logits_in(output: Any) -> Tensor:
+    """Logits of what a model returned: a tensor, an output with ``logits``, or a tuple that begins with them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits_in({"logits": torch.zeros(1), "loss": None})
+    tensor([0.])
+    """
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, Mapping) and "logits" in output:
+        found = output["logits"]
+    elif isinstance(output, tuple | list) and output:
+        found = output[0]
+    else:
+        found = getattr(output, "logits", None)
+    if not isinstance(found, Tensor):
+        got = f"{type(output).__name__}"
+        advice = "Pass forward=lambda model, inputs: logits."
+        _checks.fail(CALLER, "model", "one that returns logits", got, advice, error=TypeError)
+    return found
+
+
+def check_loader(argument: str, loader: Any) -> None:
+    """A loader must be an iterable that can be gone through again, with something in it."""
+    expected = "a DataLoader, or another iterable of batches"
+    if not isinstance(loader, Iterable) or isinstance(loader, str | Tensor | Mapping):
+        _checks.fail(CALLER, argument, expected, _checks.describe(loader), error=TypeError)
+    if iter(loader) is loader:
+        advice = "Pass list(...) of it, or a DataLoader."
+        got = f"a {type(loader).__name__}, which is used up after one pass"
+        _checks.fail(CALLER, argument, "repeatable", got, advice, error=TypeError)
+    if next(iter(loader), None) is None:
+        _checks.fail(CALLER, argument, "a loader with at least one batch", "an empty one")
+
+
+def has_index(loader: Any) -> bool:
+    """Whether rows can be fetched by number, in any order."""
+    return (
+        isinstance(loader, DataLoader)
+        and not isinstance(loader.dataset, IterableDataset)
+        and loader.batch_sampler is not None
+        and hasattr(loader.dataset, "__len__")
+    )
+
+
+def with_indices(loader: Any, batches: list[list[int]]) -> Iterator[Any]:
+    """Batches of a data set with an index, made of the rows that are asked for."""
+    again = DataLoader(
+        loader.dataset,
+        batch_sampler=batches,
+        collate_fn=loader.collate_fn,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        worker_init_fn=loader.worker_init_fn,
+    )
+    return iter(again)
+
+
+def in_order(loader: Any) -> Iterator[Any]:
+    """Every row once, in the order of the data set where there is one."""
+    if not has_index(loader):
+        return iter(loader)
+    size, rows = len(loader.dataset), _batch_size(loader)
+    order = [list(range(start, min(start + rows, size))) for start in range(0, size, rows)]
+    return with_indices(loader, order)
+
+
+def _batch_size(loader: Any) -> int:
+    if loader.batch_size is not None:
+        return int(loader.batch_size)
+    first = next(iter(loader.batch_sampler))
+    return max(1, len(list(first)))
+
+
+def rows_per_batch(loader: Any, default: int) -> int:
+    """Rows in a batch of the loader, or ``default`` where that cannot be told."""
+    return _batch_size(loader) if has_index(loader) else default
+
+
+def joined_loaders(first: Any, second: Any) -> Any:
+    """The batches of two loaders as those of one; with an index, if both have one."""
+    if has_index(first) and has_index(second):
+        return DataLoader(
+            ConcatDataset([first.dataset, second.dataset]),
+            batch_size=_batch_size(first),
+            collate_fn=first.collate_fn,
+            num_workers=first.num_workers,
+        )
+    return _Chain(first, second)
+
+
+class _Chain:
+    """One loader after the other, as often as asked for."""
+
+    def __init__(self, *loaders: Any) -> None:
+        self.loaders = loaders
+
+    def __iter__(self) -> Iterator[Any]:
+        for loader in self.loaders:
+            yield from loader
+
+
+def sampled_mass(loader: Any, targets: Tensor, size: int) -> Tensor | None:
+    """Class frequencies that a weighted sampler shows the network; None where rows are drawn alike."""
+    sampler = getattr(loader, "sampler", None)
+    if not isinstance(sampler, WeightedRandomSampler) or targets.dim() > 1:
+        return None
+    chance = torch.as_tensor(sampler.weights).double()
+    if len(chance) != len(targets):
+        return None
+    mass = torch.zeros(size, dtype=torch.float64).index_add(0, targets, chance)
+    return mass / mass.sum()
+
+
+def in_groups(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Consecutive batches, ``size`` at a time; the last group may be smaller."""
+    iterator = iter(batches)
+    while group := list(islice(iterator, size)):
+        yield group

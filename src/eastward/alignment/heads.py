@@ -1,0 +1,268 @@
+"""The last linear layer of a network: found by what it puts out, and changed by a scale and a shift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.alignment.batches import CALLER, Batch, Forward, output_of
+
+__all__ = ["Head", "HeadWeights", "Layout", "find_head", "watched"]
+
+_POINTWISE = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_HALF = (torch.float16, torch.bfloat16)
+
+
+class HeadWeights(NamedTuple):
+    """Weight ``(O, F)`` and bias ``(O,)`` in float32; logits of features ``(N, F)`` are ``features @ weight.T + bias``.
+
+    ``single``: the only output is the logit of class 1, and class 0 has the logit zero.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    single: bool = False
+
+    def logits(self, features: Tensor) -> Tensor:
+        """``(N, C)`` logits; a single one is widened to two columns, which decide alike."""
+        found = features @ self.weight.T + self.bias
+        return torch.cat([torch.zeros_like(found), found], dim=1) if self.single else found
+
+    def changed(self, scale: float, shift: Tensor) -> HeadWeights:
+        """Logits times a scale, plus a shift ``(C,)``; a shift of all classes alike changes nothing."""
+        own = (shift[1:] - shift[:1] if self.single else shift).to(self.bias)
+        return self._replace(weight=self.weight * scale, bias=self.bias * scale + own)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How outputs and targets become rows.
+
+    Attributes
+    ----------
+    size : int
+        Classes, or labels.
+    labels : bool
+        Whether the columns are labels that do not exclude each other.
+    single : bool
+        Whether the network has one logit for two classes.
+    class_axis : int
+        Where the logits have their classes: 1, or -1.
+    dense : bool
+        Whether a sample has many rows (pixels, tokens).
+    """
+
+    size: int
+    labels: bool
+    single: bool
+    class_axis: int
+    dense: bool
+
+    def rows(self, output: Tensor) -> Tensor:
+        """``(M, C)`` logits, a single one widened to two columns."""
+        if self.single:
+            flat = output.reshape(-1, 1)
+            return torch.cat([torch.zeros_like(flat), flat], dim=1)
+        return output.movedim(self.class_axis, -1).reshape(-1, self.size)
+
+    def targets(self, given: Tensor, ignore_index: int) -> Tensor:
+        """``(M,)`` or ``(M, L)`` targets; ignored ones are -100."""
+        flat = given.movedim(self.class_axis, -1).reshape(-1, self.size) if self.labels else given
+        flat = flat if self.labels else flat.reshape(-1)
+        flat = torch.where(flat == ignore_index, -100, flat)
+        return flat.long()
+
+
+@dataclass
+class Seen:
+    """What went into a layer and came out of it."""
+
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The layer of a network that makes its logits.
+
+    Attributes
+    ----------
+    name : str
+        Its path in the network.
+    layout : Layout
+        How its outputs and the targets become rows.
+    """
+
+    name: str
+    layout: Layout
+
+    def weights(self, model: nn.Module) -> HeadWeights:
+        """A copy of its weights in this network."""
+        layer: Any = model.get_submodule(self.name)
+        weight = layer.weight.detach().float().flatten(1).cpu()
+        bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float().cpu()
+        return HeadWeights(weight, bias.clone(), self.layout.single)
+
+    def put(self, model: nn.Module, weights: HeadWeights) -> None:
+        """Change the layer of this network to these weights; a bias is made where there is none."""
+        layer: Any = model.get_submodule(self.name)
+        with torch.no_grad():
+            layer.weight.copy_(weights.weight.reshape(layer.weight.shape))
+            if layer.bias is None:
+                layer.bias = nn.Parameter(torch.zeros_like(weights.bias).to(layer.weight))
+            layer.bias.copy_(weights.bias)
+
+    def features(self, model: nn.Module, seen: Seen) -> Tensor:
+        """``(M, F)`` rows of what went into the layer."""
+        given = _only(seen.inputs, self.name)
+        axis = 1 if isinstance(model.get_submodule(self.name), _POINTWISE) else -1
+        return given.movedim(axis, -1).flatten(0, -2)
+
+
+def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward | None) -> Head:
+    """The layer whose output the network returns as logits, and how its rows lie.
+
+    Parameters
+    ----------
+    model : Module
+        In evaluation mode.
+    batch : Batch
+        On the model's device.
+    name : str, optional
+        Its path, such as ``"classifier.fc"``; None: whichever linear layer puts out the logits.
+    forward : callable, optional
+        How the model is called.
+    """
+    layers = _linear_layers(model)
+    if name is not None:
+        layers = {name: _named(model, name, layers)}
+    with torch.no_grad(), watched(layers) as seen:
+        output = output_of(model, batch, forward)
+    found = [own for own in layers if _makes(seen[own], output, layers[own])]
+    if not found:
+        _no_head(name, layers)
+    _check_own(model, found[-1], layers[found[-1]], seen[found[-1]])
+    return Head(found[-1], _layout(output, batch.targets, layers[found[-1]]))
+
+
+@contextmanager
+def watched(layers: dict[str, nn.Module]) -> Iterator[dict[str, Seen]]:
+    """Note what goes into and comes out of layers."""
+    seen = {name: Seen() for name in layers}
+
+    def note(own: Seen) -> Any:
+        def hook(_layer: Any, given: Any, output: Any) -> None:
+            own.inputs.append(given[0].detach())
+            own.outputs.append(output.detach())
+
+        return hook
+
+    handles = [layer.register_forward_hook(note(seen[name])) for name, layer in layers.items()]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def check_precision(model: nn.Module) -> None:
+    """Weights in half precision cannot take small steps."""
+    half = next((p for p in model.parameters() if p.dtype in _HALF), None)
+    if half is not None:
+        advice = "Pass model.float(), and precision='bf16-mixed' to compute in half precision."
+        _checks.fail(CALLER, "model", "in float32", f"parameters in {half.dtype}", advice)
+
+
+def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """Every layer that could be a head, by its path."""
+
+    def fits(layer: nn.Module) -> bool:
+        if isinstance(layer, _POINTWISE):
+            return set(layer.kernel_size) == {1} and layer.groups == 1 and set(layer.stride) == {1}
+        return isinstance(layer, nn.Linear)
+
+    return {name: layer for name, layer in model.named_modules() if fits(layer)}
+
+
+def _named(model: nn.Module, name: str, layers: dict[str, nn.Module]) -> nn.Module:
+    if name in layers:
+        return layers[name]
+    known = dict(model.named_modules())
+    expected = "the path of a linear layer, or of a convolution of one pixel"
+    got = f"{name!r}, a {type(known[name]).__name__}" if name in known else f"{name!r}"
+    advice = _checks.near_misses(name, layers) or f"There are {list(layers)[-5:]}."
+    return _checks.fail(CALLER, "head", expected, got, advice)
+
+
+def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
+    """Whether what the layer put out is what the network returned, up to the order of its axes."""
+    if not seen.outputs or seen.outputs[-1].numel() != output.numel():
+        return False
+    own = seen.outputs[-1]
+    if own.shape == output.shape:
+        return torch.equal(own, output)
+    if own.dim() == output.dim() and isinstance(layer, nn.Linear):
+        turned = own.movedim(-1, 1)
+        return turned.shape == output.shape and torch.equal(turned, output)
+    # A single logit without its axis.
+    return own.shape[-1] == 1 and torch.equal(own.flatten(), output.flatten())
+
+
+def _no_head(name: str | None, layers: dict[str, nn.Module]) -> None:
+    advice = (
+        "Let the model end in an nn.Linear (or a convolution of one pixel) whose output it returns unchanged: "
+        "logits, no softmax."
+    )
+    if name is not None:
+        expected = "the layer whose output the model returns"
+        _checks.fail(CALLER, "head", expected, f"{name!r}, which is not", advice)
+    got = f"one whose output none of its {len(layers)} linear layers makes"
+    _checks.fail(CALLER, "model", "a network that ends in a linear layer", got, advice)
+
+
+def _check_own(model: nn.Module, name: str, layer: Any, seen: Seen) -> None:
+    """The head must be used once, share its weights with nobody, and be free to learn."""
+    _only(seen.inputs, name)
+    places = [
+        path
+        for path, value in model.named_parameters(remove_duplicate=False)
+        if value is layer.weight
+    ]
+    if len(places) > 1:
+        advice = (
+            "Give the head weights of its own: layer.weight = nn.Parameter(layer.weight.clone())."
+        )
+        _checks.fail(CALLER, "head", "a layer of its own", f"weights shared by {places}", advice)
+    if not layer.weight.requires_grad:
+        advice = "Call requires_grad_(True) on it."
+        _checks.fail(CALLER, "head", "free to learn", f"{name!r} with frozen weights", advice)
+
+
+def _only(seen: list[Tensor], name: str) -> Tensor:
+    if len(seen) != 1:
+        advice = "Name another layer by head=, or let each use have a layer of its own."
+        got = f"{name!r}, which is used {len(seen)} times in a pass"
+        _checks.fail(CALLER, "head", "a layer that is used once", got, advice)
+    return seen[0]
+
+
+def _layout(output: Tensor, targets: Tensor, layer: nn.Module) -> Layout:
+    """Classes, one logit, or labels: what the shapes of outputs and targets say."""
+    if output.dim() > 1 and output.shape == targets.shape and output.shape[1] > 1:
+        return Layout(output.shape[1], True, False, 1, output.dim() > 2)
+    samples = max(1, len(output))
+    if output.numel() == targets.numel():
+        return Layout(2, False, True, 1, targets.numel() > samples)
+    last = isinstance(layer, nn.Linear) and output.shape[:-1] == targets.shape
+    expected = output.shape[:-1] if last else (output.shape[0], *output.shape[2:])
+    if output.dim() < 2 or targets.shape != torch.Size(expected):
+        wanted = f"of shape {tuple(expected)}, for outputs of shape {tuple(output.shape)}"
+        _checks.fail(CALLER, "targets", wanted, _checks.describe(targets))
+    size = output.shape[-1] if last else output.shape[1]
+    return Layout(size, False, False, -1 if last else 1, targets.numel() > samples)

@@ -1,0 +1,311 @@
+"""The whole network, trained by the metric: stratified batches, a ladder of temperatures, the mean of the weights.
+
+The trainer of :mod:`eastward.training` trains K networks on rows in memory; this loop takes one network of a user's
+own, with outputs of any shape, through a user's own batches, step by step as :class:`AlignmentSchedule` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from eastward.alignment.batches import (
+    CALLER,
+    Batch,
+    Forward,
+    as_batch,
+    has_index,
+    in_groups,
+    output_of,
+    rows_per_batch,
+    with_indices,
+)
+from eastward.alignment.heads import Layout
+from eastward.alignment.progress import Progress
+from eastward.alignment.rows import IGNORED
+from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun
+from eastward.losses import EASTLoss, exact_backward
+from eastward.metrics import Metric
+from eastward.training.batches import ShuffledBatches, StratifiedBatches
+from eastward.training.checkpoint import FORMAT, load_checkpoint, write_atomically
+from eastward.training.processes import Processes
+
+__all__ = ["NetworkOptions", "Steps", "train_network"]
+
+logger = logging.getLogger("eastward")
+
+# Rows of the rarest class that a step should see, and batches that it may take to see them.
+RAREST_ROWS, MOST_BATCHES = 4, 16
+# Every class in every batch takes batches of some size.
+SMALLEST_BATCH = 256
+
+
+class NetworkOptions(NamedTuple):
+    """How the network is trained: epochs, the learning rate that it was trained with, and AdamW's weight decay."""
+
+    epochs: int = 12
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The batches of each optimiser step.
+
+    Attributes
+    ----------
+    loader : iterable
+        The user's.
+    layout : Layout
+        How outputs and targets become rows.
+    targets : Tensor or None
+        Of every row, where the data set has an index and rows can be stratified.
+    per_epoch : int
+        Optimiser steps of an epoch.
+    parts : int
+        Batches of the loader in one step: more than one where a class is too rare for a batch.
+    batch_size : int
+        Rows of a step, where rows can be chosen.
+    seed : int
+        Of the order of rows.
+    """
+
+    loader: Any
+    layout: Layout
+    targets: Tensor | None
+    per_epoch: int
+    parts: int
+    batch_size: int
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        loader: Any,
+        layout: Layout,
+        targets: Tensor,
+        mass: Tensor,
+        options: NetworkOptions,
+        seed: int,
+    ) -> Steps:
+        """Stratified rows where rows have an index and one class each; else the loader's batches, joined if need be."""
+        own = rows_per_batch(loader, default=max(1, len(targets) // max(1, _length(loader))))
+        if has_index(loader):
+            choose = not (layout.dense or layout.labels)
+            size = options.batch_size or max(SMALLEST_BATCH, own)
+            # More classes than rows in a batch: a step takes as many rows as give each class one.
+            parts = max(1, math.ceil(int((mass > 0).sum()) / size)) if choose else 1
+            labels = targets.reshape(len(targets)).long() if choose else None
+            steps = max(1, round(len(targets) / (size * parts)))
+            return cls(loader, layout, labels, steps, parts, size * parts, seed)
+        rarest = float((mass[mass > 0] / mass.sum()).min())
+        wanted = math.ceil(RAREST_ROWS / max(rarest * own, 1e-12))
+        parts = 1 if layout.dense or layout.labels else min(max(1, wanted), MOST_BATCHES)
+        parts = min(parts, _length(loader))
+        return cls(loader, layout, None, math.ceil(_length(loader) / parts), parts, own, seed)
+
+    def epoch(self, number: int, processes: Processes) -> Iterator[list[Batch]]:
+        """The batches of each step of one epoch, the rows of this process."""
+        if not has_index(self.loader):
+            for group in in_groups(self.loader, self.parts):
+                yield [as_batch(raw) for raw in group]
+            return
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        chosen = [processes.part(rows)[0] for rows in self._source().epoch(generator)]
+        pieces = [piece.tolist() for rows in chosen for piece in rows.tensor_split(self.parts)]
+        batches = with_indices(self.loader, pieces)
+        for group in in_groups(batches, self.parts):
+            yield [as_batch(raw) for raw in group]
+
+    def _source(self) -> StratifiedBatches | ShuffledBatches:
+        if self.targets is None:
+            every = torch.arange(len(self.loader.dataset))
+            return ShuffledBatches([every], self.batch_size)
+        known = torch.nonzero(self.targets != IGNORED).flatten()
+        size = self.layout.size
+        return StratifiedBatches([known], self.targets, size, self.batch_size)
+
+
+def _length(loader: Any) -> int:
+    try:
+        return max(1, len(loader))
+    except TypeError:
+        return max(1, sum(1 for _ in loader))
+
+
+class Rowwise(nn.Module):
+    """A user's network as the loss wants it: batches in, rows of logits out."""
+
+    def __init__(self, network: nn.Module, layout: Layout, forward: Forward | None) -> None:
+        super().__init__()
+        self.network, self.layout, self.call = network, layout, forward
+
+    def forward(self, batch: Any) -> Tensor:
+        """``(M, C)`` logits of a batch."""
+        return self.layout.rows(output_of(self.network, batch, self.call))
+
+
+def train_network(
+    network: nn.Module,
+    steps: Steps,
+    metric: Metric,
+    prior: Tensor | None,
+    options: NetworkOptions,
+    *,
+    fabric: Any,
+    forward: Forward | None,
+    ignore_index: int,
+    checkpoint: Path | None = None,
+    identity: str = "",
+    verbose: int = 0,
+) -> bool:
+    """Train the network in place, from the decision that it starts at; False if it was stopped by hand.
+
+    Parameters
+    ----------
+    network : Module
+        Its largest logit is the decision to start from.
+    steps : Steps
+        Batches.
+    metric : Metric
+        To be maximised.
+    prior : Tensor, optional
+        ``(C,)`` frequencies that one is judged by.
+    options : NetworkOptions
+        Epochs, learning rate, weight decay.
+    fabric : Fabric
+        Device, precision, processes.
+    forward, ignore_index
+        As in :func:`~eastward.align`.
+    checkpoint : Path, optional
+        Written after every epoch; an unfinished one is continued.
+    identity : str
+        A digest of data and settings.
+    verbose : int
+        0 is silent.
+    """
+    schedule = AlignmentSchedule(metric, steps=steps.per_epoch * options.epochs, prior=prior)
+    loss = schedule.loss(
+        multilabel=steps.layout.labels, ignore_index=IGNORED, check_inputs=False
+    ).to(fabric.device)
+    whole = Rowwise(network, steps.layout, forward)
+    optimizer = torch.optim.AdamW(
+        [value for value in whole.parameters() if value.requires_grad],
+        lr=schedule.learning_rate(options.learning_rate),
+        weight_decay=options.weight_decay,
+    )
+    model, optimizer = fabric.setup(whole, optimizer)
+    processes = Processes(fabric)
+    run = schedule.follow(network, loss)
+    first = _resumed(checkpoint, identity, network, optimizer, run, processes)
+    finished = True
+    try:
+        with Progress("aligning the network", options.epochs, verbose, done=first) as progress:
+            for epoch in range(first, options.epochs):
+                value = _epoch(epoch, steps, run, model, loss, optimizer, fabric, ignore_index)
+                progress.advance(f"T {schedule(steps.per_epoch * epoch):.3g}  loss {value:.4f}")
+                if checkpoint is not None and processes.first:
+                    _save(checkpoint, identity, epoch + 1, network, optimizer, run)
+                if processes.asked_to_stop():
+                    finished = False
+                    break
+    except KeyboardInterrupt:
+        if processes.many:
+            raise  # the others would wait for this one: a job is stopped from outside
+        finished = False
+    run.finish()
+    network.eval()
+    return finished
+
+
+def _epoch(
+    number: int,
+    steps: Steps,
+    run: ScheduleRun,
+    model: Any,
+    loss: EASTLoss,
+    optimizer: Any,
+    fabric: Any,
+    ignore_index: int,
+) -> float:
+    """Every step of an epoch; the mean loss."""
+    model.train()
+    values: list[float] = []
+    for place, batches in enumerate(steps.epoch(number, Processes(fabric))):
+        step = number * steps.per_epoch + place
+        run.before(step)
+        optimizer.zero_grad()
+        ready = [_on_device(batch, steps.layout, ignore_index, fabric) for batch in batches]
+        values.append(_backward(loss, model, ready, fabric))
+        optimizer.step()
+        run.after(step)
+    return sum(values) / max(1, len(values))
+
+
+def _backward(loss: EASTLoss, model: Any, batches: Sequence[Any], fabric: Any) -> float:
+    """The gradient of all batches of a step together."""
+    if len(batches) > 1:
+        return float(exact_backward(loss, model, batches, backward=fabric.backward))
+    inputs, targets, *weight = batches[0]
+    value = loss(model(inputs), targets, weight[0] if weight else None)
+    fabric.backward(value)
+    return float(value.detach())
+
+
+def _on_device(batch: Batch, layout: Layout, ignore_index: int, fabric: Any) -> tuple[Any, ...]:
+    """A batch as the network takes it, its targets in rows, and the weights of the rows if there are any."""
+    targets = fabric.to_device(layout.targets(batch.targets, ignore_index))
+    inputs = batch._replace(inputs=fabric.to_device(batch.inputs))
+    if batch.weight is None:
+        return inputs, targets
+    samples = len(batch.targets)
+    weight = torch.as_tensor(batch.weight).float().reshape(samples, -1)
+    each = weight.expand(samples, len(targets) // samples).reshape(-1)
+    return inputs, targets, fabric.to_device(each)
+
+
+def _save(
+    path: Path, identity: str, epoch: int, network: nn.Module, optimizer: Any, run: ScheduleRun
+) -> None:
+    state = {
+        "format": FORMAT,
+        "identity": identity,
+        "epoch": epoch,
+        "network": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "mean": run.state_dict(),
+        "random": torch.get_rng_state(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda temporary: torch.save(state, temporary))
+
+
+def _resumed(
+    path: Path | None,
+    identity: str,
+    network: nn.Module,
+    optimizer: Any,
+    run: ScheduleRun,
+    processes: Processes,
+) -> int:
+    """Go on from a checkpoint; the number of finished epochs."""
+    if path is None:
+        return 0
+    found = load_checkpoint(path, identity, caller=CALLER) if processes.first else None
+    saved = processes.agreed(found)
+    if saved is None:
+        return 0
+    network.load_state_dict(saved["network"])
+    optimizer.load_state_dict(saved["optimizer"])
+    run.load_state_dict(saved["mean"])
+    torch.set_rng_state(saved["random"])
+    logger.info("align: continuing after epoch %d", saved["epoch"])
+    return int(saved["epoch"])

@@ -1,0 +1,71 @@
+"""What `align` returns, and how it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eastward.alignment.heads import Layout
+
+__all__ = ["Alignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """A network aligned with a metric, the decision that goes with it, and what each stage brought.
+
+    Attributes
+    ----------
+    model : Module
+        In evaluation mode. Unless the decision says otherwise, its largest logit is the decision (a single logit, or
+        that of a label: above zero).
+    decision : Decision or LabelThresholds
+        From the probabilities of ``model`` (softmax, or sigmoid) to decisions.
+    report : dict
+        Plain values: ``metric``, ``prior``, ``head``, ``stages`` (each with ``value``, ``gain``, ``error``, ``kept``,
+        ``seconds``) and ``notes``.
+    layout : Layout
+        How outputs of the network become rows.
+    """
+
+    model: nn.Module
+    decision: Any
+    report: dict[str, Any]
+    layout: Layout
+
+    def decide(self, logits: Tensor) -> Tensor:
+        """Decisions for outputs of ``model``, in the shape of its targets; -1 where nothing is decided."""
+        rows = self.layout.rows(logits.detach()).double()
+        if self.layout.labels:
+            flat = self.decision.decide(torch.sigmoid(rows))
+            shape = logits.movedim(self.layout.class_axis, -1).shape
+            return torch.as_tensor(flat).reshape(shape).movedim(-1, self.layout.class_axis)
+        flat = self.decision.decide(torch.softmax(rows, dim=1))
+        if self.layout.single:
+            return torch.as_tensor(flat).reshape(logits.shape)
+        return torch.as_tensor(flat).reshape(logits.movedim(self.layout.class_axis, -1).shape[:-1])
+
+    def __str__(self) -> str:
+        report = self.report
+        lines = [
+            f"{report['metric']} on {report['valid_rows']} validation rows, {report['judged']}:"
+        ]
+        width = max(len(stage["stage"]) for stage in report["stages"])
+        lines += [f"  {_words(stage, width)}" for stage in report["stages"]]
+        lines += [f"{note}." for note in report["notes"]]
+        lines.append(f"Decision: {self.decision}")
+        return "\n".join(lines)
+
+
+def _words(stage: dict[str, Any], width: int) -> str:
+    """One line for a stage."""
+    name = stage["stage"].ljust(width)
+    if stage["gain"] is None:
+        return (
+            f"{name}  {stage['value']:.4f}" if stage["value"] is not None else f"{name}  not judged"
+        )
+    kept = "kept" if stage["kept"] else "not kept"
+    return f"{name}  {stage['value']:.4f}  {stage['gain']:+.4f} ± {stage['error']:.4f}  {kept}"

@@ -1,0 +1,169 @@
+"""Features of all rows, computed once: what the head sees of training and validation data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from eastward import _checks
+from eastward.alignment.batches import CALLER, Batch, Forward, as_batch, output_of
+from eastward.alignment.heads import Head, watched
+
+__all__ = ["Collected", "HeadRows", "collect_rows", "concatenated"]
+
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class HeadRows:
+    """Rows as the head sees them.
+
+    Attributes
+    ----------
+    features : Tensor
+        ``(N, F)`` in float32.
+    targets : Tensor
+        ``(N,)`` class indices or ``(N, L)`` indicators; -100 is an unknown label.
+    weight : Tensor
+        ``(N,)`` in float64.
+    groups : Tensor
+        ``(N,)``: the sample that a row is of; rows of one image are not independent.
+    """
+
+    features: Tensor
+    targets: Tensor
+    weight: Tensor
+    groups: Tensor
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def taken(self, chosen: Tensor) -> HeadRows:
+        """The rows ``chosen``, by index or mask."""
+        return HeadRows(
+            self.features[chosen], self.targets[chosen], self.weight[chosen], self.groups[chosen]
+        )
+
+    def class_mass(self, size: int) -> Tensor:
+        """Weight of each class, ``(C,)``; of each label's positives."""
+        if self.targets.dim() > 1:
+            return self.weight @ (self.targets == 1).double()
+        return torch.zeros(size, dtype=torch.float64).index_add(0, self.targets, self.weight)
+
+
+class Collected(NamedTuple):
+    """Rows for the head, and the targets ``(S, ...)`` of all samples in the order in which they were read."""
+
+    rows: HeadRows
+    targets: Tensor
+
+
+def concatenated(first: HeadRows, second: HeadRows) -> HeadRows:
+    """All rows of both; samples of the second are other samples."""
+    start = int(first.groups.max()) + 1 if len(first) else 0
+    return _together([first, replace(second, groups=second.groups + start)])
+
+
+def _together(parts: Sequence[HeadRows]) -> HeadRows:
+    names = ("features", "targets", "weight", "groups")
+    return HeadRows(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+
+
+def collect_rows(
+    model: nn.Module,
+    head: Head,
+    batches: Iterable[Any],
+    *,
+    argument: str,
+    fabric: Any,
+    forward: Forward | None,
+    ignore_index: int,
+    max_rows: int,
+    generator: torch.Generator,
+) -> Collected:
+    """One pass in evaluation mode over the loader ``argument``.
+
+    No more than about ``max_rows`` rows are kept, chosen in each batch so that rare classes stay; their weights say how
+    many rows they stand for.
+    """
+    layer = model.get_submodule(head.name)
+    parts: list[HeadRows] = []
+    targets: list[Tensor] = []
+    start = kept = 0
+    model.eval()
+    for raw in batches:
+        batch = as_batch(raw)
+        on_device = batch._replace(inputs=fabric.to_device(batch.inputs))
+        with torch.no_grad(), watched({head.name: layer}) as seen, fabric.autocast():
+            output = output_of(model, on_device, forward)
+        features = head.features(model, seen[head.name])
+        samples = len(output)
+        rows = _rows(head, batch, features, samples, ignore_index, argument)
+        rows = replace(rows, groups=rows.groups + start)
+        targets.append(batch.targets.cpu() if not head.layout.dense else torch.zeros(samples))
+        if kept + len(rows) > max_rows // 2:
+            # The further on, the fewer rows of a batch: what is still free is shared out.
+            room = max(head.layout.size, (max_rows - kept) // 8)
+            rows = thinned(rows, head.layout.size, room, generator)
+        parts.append(rows)
+        start, kept = start + samples, kept + len(rows)
+    if not kept:
+        _checks.fail(CALLER, argument, "a loader with at least one labelled row", "none")
+    return Collected(_together(parts), torch.cat(targets))
+
+
+def _rows(
+    head: Head, batch: Batch, features: Tensor, samples: int, ignore_index: int, argument: str
+) -> HeadRows:
+    layout = head.layout
+    targets = layout.targets(batch.targets.cpu(), ignore_index)
+    if len(targets) != len(features):
+        got = f"{len(targets)} targets for {len(features)} rows"
+        _checks.fail(CALLER, argument, "a loader whose targets fit the outputs", got)
+    if layout.labels:
+        _checks.indicator_targets(CALLER, targets, IGNORED)
+    else:
+        _checks.class_targets(CALLER, targets, layout.size, IGNORED)
+    per_sample = len(targets) // samples
+    groups = torch.arange(samples).repeat_interleave(per_sample)
+    weight = torch.ones(len(targets), dtype=torch.float64)
+    if batch.weight is not None:
+        given = torch.as_tensor(batch.weight).double().cpu()
+        _checks.weights(CALLER, given)
+        weight = given.reshape(samples, -1).expand(samples, per_sample).reshape(-1).clone()
+    known = (targets != IGNORED) if targets.dim() == 1 else (targets != IGNORED).any(1)
+    return HeadRows(features.float().cpu(), targets, weight, groups).taken(known)
+
+
+def thinned(rows: HeadRows, size: int, room: int, generator: torch.Generator) -> HeadRows:
+    """At most about ``room`` of the rows, equally many of each class where there are; weights keep the mass of classes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> y = torch.tensor([0] * 90 + [1] * 10)
+    >>> rows = HeadRows(torch.zeros(100, 1), y, torch.ones(100).double(), torch.arange(100))
+    >>> fewer = thinned(rows, 2, 20, torch.Generator().manual_seed(0))
+    >>> len(fewer), fewer.class_mass(2)
+    (20, tensor([90., 10.], dtype=torch.float64))
+    """
+    if len(rows) <= room:
+        return rows
+    if rows.targets.dim() > 1:
+        chosen = torch.randperm(len(rows), generator=generator)[:room]
+        fewer = rows.taken(chosen)
+        return replace(fewer, weight=fewer.weight * (rows.weight.sum() / fewer.weight.sum()))
+    by_class = [torch.nonzero(rows.targets == label).flatten() for label in range(size)]
+    present = [own for own in by_class if len(own)]
+    share = max(1, room // len(present))
+    parts = []
+    for own in present:
+        chosen = own[torch.randperm(len(own), generator=generator)[:share]]
+        fewer = rows.taken(chosen)
+        ratio = rows.weight[own].sum() / fewer.weight.sum().clamp_min(1e-300)
+        parts.append(replace(fewer, weight=fewer.weight * ratio))
+    return _together(parts)

@@ -1,0 +1,175 @@
+"""What an aligned stage does at each optimiser step, for any training loop.
+
+The plan is a frozen record; the only thing with a memory is the mean of the weights, kept by :class:`ScheduleRun`. The
+loop of :func:`eastward.align`, Lightning, Hugging Face and skorch all follow the same plan through that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from eastward import _checks
+from eastward.annealing import ALIGNED_LADDER
+from eastward.losses import EASTLoss
+from eastward.metrics import Metric, as_metric
+
+__all__ = ["AlignmentSchedule", "ScheduleRun", "still_batch_norm"]
+
+
+@dataclass(frozen=True)
+class AlignmentSchedule:
+    r"""What to minimise, at which temperature, and which weights to average, at step k of an aligned stage.
+
+    The stage follows a training with cross-entropy: a fifth of its learning rate, a fixed ladder of temperatures from
+    0.2 down to 0.05, and the mean of the weights over the last third of the steps. It has no early stopping, because a
+    small validation set cannot tell one step from the next.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable, default="f1_macro"
+        What the network is judged by.
+    steps : int
+        Optimiser steps of the stage; half as many as the training had is a good start.
+    prior : array-like, optional
+        ``(C,)``: the class frequencies that the network is judged by. Give them whenever the frequencies of the batches
+        are different ones: the batches are stratified or resampled, or the test set is balanced and training is not.
+        None: those of each batch.
+    temperatures : sequence of float
+        The ladder; its entries share the steps equally.
+    average_last : float, default=1/3
+        Share of the steps, at the end, whose weights are averaged.
+
+    Examples
+    --------
+    >>> schedule = AlignmentSchedule("f1_macro", steps=300)
+    >>> schedule(0), schedule(299), schedule.averages(0), schedule.averages(299)
+    (0.2, 0.05, False, True)
+
+    In a loop of your own:
+
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 3)
+    >>> optimizer = torch.optim.AdamW(model.parameters(), lr=schedule.learning_rate(1e-3))
+    >>> loss = schedule.loss()
+    >>> run = schedule.follow(model, loss)
+    >>> for step in range(schedule.steps):
+    ...     run.before(step)
+    ...     optimizer.zero_grad()
+    ...     loss(model(torch.randn(32, 4)), torch.randint(3, (32,))).backward()
+    ...     optimizer.step()
+    ...     run.after(step)
+    >>> run.finish()
+    """
+
+    metric: str | Metric | Callable[[Any], Tensor] = "f1_macro"
+    steps: int = 1000
+    prior: Any = None
+    temperatures: tuple[float, ...] = ALIGNED_LADDER
+    average_last: float = 1 / 3
+
+    def __post_init__(self) -> None:
+        caller = "AlignmentSchedule"
+        as_metric(self.metric)
+        _checks.whole_number(caller, "steps", self.steps, at_least=1)
+        if not self.temperatures:
+            _checks.fail(caller, "temperatures", "at least one", "none")
+        for value in self.temperatures:
+            _checks.temperature(caller, value, argument="temperatures")
+        if not 0 < _checks.real(caller, "average_last", self.average_last) <= 1:
+            _checks.fail(caller, "average_last", "in (0, 1]", self.average_last)
+        if self.prior is not None:
+            _checks.prior(caller, self.prior, None)
+        object.__setattr__(self, "temperatures", tuple(float(one) for one in self.temperatures))
+
+    def __call__(self, step: int) -> float:
+        """The temperature at ``step``; after the last one, the lowest."""
+        rungs = self.temperatures
+        return rungs[min(step * len(rungs) // self.steps, len(rungs) - 1)]
+
+    def averages(self, step: int) -> bool:
+        """Whether the weights after ``step`` enter the mean."""
+        return self.steps * (1 - self.average_last) <= step + 1 <= self.steps
+
+    def learning_rate(self, of_training: float) -> float:
+        """The learning rate of the stage: a fifth of the one that the network was trained with."""
+        return _checks.positive("AlignmentSchedule", "learning_rate", of_training) / 5
+
+    def loss(self, **options: Any) -> EASTLoss:
+        """The loss to minimise, with further options of :class:`eastward.EASTLoss`."""
+        return EASTLoss(
+            self.metric, **{"prior": self.prior, "temperature": self.temperatures[0], **options}
+        )
+
+    def follow(self, model: nn.Module, loss: Any) -> ScheduleRun:
+        """Follow the schedule with this model and loss, in a loop of your own."""
+        return ScheduleRun(self, model, loss)
+
+
+class ScheduleRun:
+    """A schedule on its way: sets the temperature before a step, takes the weights into the mean after it.
+
+    Parameters
+    ----------
+    schedule : AlignmentSchedule
+        The plan.
+    model : Module
+        What is trained. Its batch norm keeps the statistics that it has, because those of stratified or small batches
+        are not those of the data.
+    loss : EASTLoss
+        Whose temperature is set.
+    """
+
+    def __init__(self, schedule: AlignmentSchedule, model: nn.Module, loss: Any) -> None:
+        self.schedule, self.model, self.loss = schedule, model, loss
+        self.mean: AveragedModel | None = None
+
+    def before(self, step: int) -> None:
+        """Set the temperature of this step, and keep the statistics of batch norm still."""
+        self.loss.temperature = self.schedule(step)
+        still_batch_norm(self.model)
+
+    def after(self, step: int) -> None:
+        """Take the weights into the mean, if it is time."""
+        if self.schedule.averages(step):
+            self._averaged().update_parameters(self.model)
+
+    def finish(self) -> None:
+        """Load the mean into the model; nothing happens if the stage ended before there was one."""
+        if self.mean is not None:
+            self.model.load_state_dict(self.mean.module.state_dict())
+
+    def _averaged(self) -> AveragedModel:
+        if self.mean is None:
+            self.mean = AveragedModel(self.model, use_buffers=True)
+        return self.mean
+
+    def state_dict(self) -> dict[str, Any]:
+        """The mean so far, for a checkpoint."""
+        return {} if self.mean is None else dict(self.mean.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        if state:
+            self._averaged().load_state_dict(state)
+
+
+def still_batch_norm(model: nn.Module) -> None:
+    """Let batch norm use the statistics that it has, and leave them as they are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = torch.nn.BatchNorm1d(2).train()
+    >>> still_batch_norm(layer)
+    >>> layer.training
+    False
+    """
+    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the class that all batch norms share
+    for module in model.modules():
+        if isinstance(module, kind) and module.track_running_stats:
+            module.eval()

@@ -1,0 +1,259 @@
+"""`align`: every kind of network, what is kept, and what is left alone."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from small_networks import KINDS, clusters, loader, mlp, three_classes
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+import eastward as ew
+from eastward.alignment import network_stage
+from eastward.metrics import get
+
+QUICK = {"epochs": 2, "learning_rate": 1e-2}
+NOTHING, EVERYTHING = 1e9, -1e9
+
+
+def same(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first.values(), second.values(), strict=True))
+
+
+def call(kind, **options):
+    network, train, valid, own = KINDS[kind]()
+    return network, train, valid, ew.align(network, train, valid, **{**QUICK, **own, **options})
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_kind_of_network_goes_through_every_stage_and_is_left_as_it_was(kind):
+    network, train, valid, own = KINDS[kind]()
+    before, mode = copy.deepcopy(network.state_dict()), network.training
+    random = torch.get_rng_state()
+    result = ew.align(network, train, valid, evidence=EVERYTHING, **{**QUICK, **own})
+    assert same(network.state_dict(), before)
+    assert network.training is mode
+    assert torch.equal(torch.get_rng_state(), random)
+    names = [stage["stage"] for stage in result.report["stages"]]
+    assert names == ["as given", "decision", "head", "network", "network, head again"]
+    assert all(stage["kept"] for stage in result.report["stages"])
+    assert not same(result.model.state_dict(), before)
+    assert str(result).startswith(own.get("metric", "f1_macro"))
+
+
+@pytest.mark.parametrize("kind", ["three classes", "one logit", "labels", "dense", "tokens"])
+def test_decisions_have_the_shape_of_targets_and_are_those_of_the_largest_logit(kind):
+    _, _, valid, result = call(kind, stages=("head",), evidence=EVERYTHING)
+    inputs, targets = next(iter(valid))
+    logits = result.model(inputs)
+    decided = result.decide(logits)
+    assert decided.shape == targets.shape
+    plain = (logits > 0).long() if logits.shape == targets.shape else None
+    if plain is None:
+        plain = logits.argmax(-1 if kind == "tokens" else 1)
+    assert torch.equal(decided, plain)
+
+
+def test_what_validation_rows_speak_against_is_not_kept():
+    network, _, valid, result = call("three classes", evidence=NOTHING)
+    inputs, _ = next(iter(valid))
+    torch.testing.assert_close(result.model(inputs), network(inputs))
+    assert result.report["kept"] == "as given"
+    assert "not kept" in str(result)
+    assert torch.equal(result.decide(network(inputs)), network(inputs).argmax(1))
+
+
+@pytest.mark.parametrize(
+    "stages", [(), ("decision",), ("head",), ("network",), ("decision", "head")]
+)
+def test_stages_can_be_switched_off(stages):
+    _, _, _, result = call("three classes", stages=stages, evidence=EVERYTHING)
+    assert [stage["stage"] for stage in result.report["stages"]] == ["as given", *stages]
+
+
+@pytest.mark.parametrize(("prior", "metric"), [(None, "f1_macro"), ("balanced", "accuracy")])
+def test_fresh_rows_are_decided_better(prior, metric):
+    X, y = clusters((800, 80, 40), spread=2.0)
+    V, v = clusters((400, 40, 20), seed=1, spread=2.0)
+    T, t = clusters((4000, 400, 200) if prior is None else (1000,) * 3, seed=2, spread=2.0)
+    network = mlp(3)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(X), y).backward()
+        optimizer.step()
+    result = ew.align(network, loader(X, y), loader(V, v), metric, prior=prior, **QUICK)
+
+    def value(decisions):
+        return float(get(metric)(ew.soft_confusion(nn.functional.one_hot(decisions, 3).float(), t)))
+
+    assert value(result.decide(result.model(T))) > value(network(T).argmax(1)) + 0.02
+
+
+def test_a_balanced_prior_shifts_the_logits_of_a_plainly_trained_network():
+    network, train, _, result = call(
+        "three classes", stages=("decision",), prior="balanced", evidence=EVERYTHING
+    )
+    inputs, _ = next(iter(train))
+    counts = torch.bincount(train.dataset.tensors[1]).double()
+    ratio = result.model(inputs).double() - result.model(inputs).double()[:, :1]
+    plain = network(inputs).double() - network(inputs).double()[:, :1]
+    # One scale for all rows, and the shift of the frequencies.
+    shift = -(counts / counts.sum()).log()
+    scaled = ratio - (shift - shift[0])
+    scale = scaled[:, 1:] / plain[:, 1:]
+    torch.testing.assert_close(scale, scale[0, 0].expand_as(scale), rtol=1e-3, atol=1e-3)
+    assert result.report["believed"] == "training"
+
+
+def test_a_network_trained_on_balanced_batches_is_known_as_one():
+    X, y = clusters((400, 60, 20), spread=2.0)
+    weight = (1 / torch.bincount(y).float())[y]
+    network, optimizer = mlp(3), None
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(80):
+        optimizer.zero_grad()
+        each = nn.functional.cross_entropy(network(X), y, reduction="none")
+        (each * weight).mean().backward()
+        optimizer.step()
+    V, v = clusters((400, 60, 20), seed=1, spread=2.0)
+    result = ew.align(network, loader(X, y), loader(V, v), stages=("decision",))
+    assert result.report["believed"] == "balanced"
+    sampler = WeightedRandomSampler(weight.double(), len(y))
+    drawn = DataLoader(TensorDataset(X, y), 32, sampler=sampler)
+    again = ew.align(network, drawn, loader(V, v), stages=("decision",))
+    assert again.report["prior"] == pytest.approx([400 / 480, 60 / 480, 20 / 480])
+
+
+def test_in_place_changes_the_model_that_was_given():
+    network, train, valid, _ = three_classes()
+    result = ew.align(network, train, valid, inplace=True, evidence=EVERYTHING, **QUICK)
+    assert result.model is network
+
+
+def test_a_head_without_a_bias_receives_one():
+    network, train, valid, _ = three_classes()
+    bare = nn.Sequential(*network[:2], nn.Linear(16, 3, bias=False))
+    result = ew.align(bare, train, valid, stages=("head",), inplace=True, evidence=EVERYTHING)
+    assert bare[2].bias.abs().sum() > 0
+    assert result.report["head"] == "2"
+
+
+def test_constraints_are_kept_by_the_decision():
+    _, train, _, result = call(
+        "three classes",
+        subject_to="recall[rare] >= 0.5",
+        classes=["a", "b", "rare"],
+        confidence=0.5,
+    )
+    assert "recall[rare]" in str(result.decision)
+    X, y = train.dataset.tensors
+    decided = result.decide(result.model(X))
+    assert float((decided[y == 2] == 2).float().mean()) >= 0.5
+
+
+def test_all_rows_are_trained_on_when_asked_for():
+    _, _, _, result = call("three classes", refit=True, evidence=EVERYTHING)
+    assert result.report["stages"][-1]["stage"] == "refit"
+    assert result.report["stages"][-1]["value"] is None
+    assert "not judged" in str(result)
+
+
+def test_half_precision_is_a_way_to_compute():
+    _, _, _, result = call("three classes", precision="bf16-mixed", evidence=EVERYTHING)
+    assert all(value.dtype == torch.float32 for value in result.model.parameters())
+
+
+def test_frozen_bodies_leave_the_network_stage_out():
+    network, train, valid, _ = three_classes()
+    network[0].requires_grad_(requires_grad=False)
+    result = ew.align(network, train, valid, **QUICK)
+    assert "frozen" in str(result)
+    assert "network" not in [stage["stage"] for stage in result.report["stages"]]
+
+
+def test_other_frequencies_in_validation_are_mentioned():
+    network, train, _, _ = three_classes()
+    V, v = clusters((40, 40, 40), seed=1)
+    assert "prior=" in str(ew.align(network, train, loader(V, v), stages=("decision",)))
+
+
+class Stopping(TensorDataset):
+    """Rows that are interrupted when so many were asked for."""
+
+    def __init__(self, *tensors, after, error):
+        super().__init__(*tensors)
+        self.left, self.error = after, error
+
+    def __getitem__(self, index):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return super().__getitem__(index)
+
+
+def rows_until_epoch(number, y):
+    """Rows that the first batch, one pass, and so many epochs take."""
+    return 32 + len(y) + number * len(y)
+
+
+def test_ctrl_c_keeps_the_best_so_far():
+    network, train, valid, _ = three_classes()
+    X, y = train.dataset.tensors
+    stopped = Stopping(X, y, after=rows_until_epoch(1, y), error=KeyboardInterrupt)
+    result = ew.align(network, DataLoader(stopped, 32), valid, epochs=50)
+    assert "Stopped by hand" in str(result)
+    assert [stage["stage"] for stage in result.report["stages"]][:3] == [
+        "as given",
+        "decision",
+        "head",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["three classes", "stream"])
+def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
+    network, train, valid, _ = KINDS[kind]()
+    options = {"epochs": 6, "learning_rate": 1e-2, "evidence": EVERYTHING, "stages": ("network",)}
+    whole = ew.align(network, train, valid, **options)
+    saved, save = [], network_stage._save
+
+    def killed(*given):
+        save(*given)
+        saved.append(given)
+        if len(saved) == 4:
+            raise RuntimeError("killed")
+
+    monkeypatch.setattr(network_stage, "_save", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        ew.align(network, train, valid, checkpoint=tmp_path, **options)
+    resumed = ew.align(network, train, valid, checkpoint=tmp_path, **options)
+    assert len(saved) == 6
+    assert same(resumed.model.state_dict(), whole.model.state_dict())
+    values = [[stage["value"] for stage in one.report["stages"]] for one in (whole, resumed)]
+    assert values[0] == values[1]
+    with pytest.raises(ValueError, match="of another run"):
+        ew.align(network, train, valid, checkpoint=tmp_path, **{**options, "random_state": 1})
+
+
+def test_rare_classes_of_a_stream_are_met_in_steps_of_several_batches():
+    network, train, valid, _ = KINDS["stream"]()
+    layout = ew.align(network, train, valid, stages=()).layout
+    targets = train.dataset.y
+    mass = torch.bincount(targets).double()
+    options = network_stage.NetworkOptions()
+    steps = network_stage.Steps.of(train, layout, targets, mass, options, 0)
+    assert steps.parts == 2
+    assert steps.per_epoch == 3
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+def test_two_processes_train_as_one_does():
+    network, train, valid, _ = three_classes()
+    options = {"evidence": EVERYTHING, "stages": ("network",), **QUICK}
+    one = ew.align(network, train, valid, **options)
+    two = ew.align(network, train, valid, devices=2, **options)
+    for a, b in zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,152 @@
+"""Bad input to `align`: one clear sentence each."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_networks import clusters, loader, mlp, three_classes
+from torch import nn
+
+import eastward as ew
+
+
+class SharedHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.head.weight = self.body.weight
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x)))
+
+
+class HeadTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(6, 6)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.head(x)))
+
+
+def frozen_head():
+    network = mlp(3)
+    network[2].requires_grad_(requires_grad=False)
+    return network
+
+
+def rows(**changes):
+    network, train, valid, _ = three_classes()
+    return {"model": network, "train_loader": train, "valid_loader": valid, **changes}
+
+
+def with_labels(value):
+    X, y = clusters((60, 30, 10))
+    y[0] = value
+    return loader(X, y)
+
+
+def without_class():
+    X, y = clusters((60, 30, 10))
+    return loader(X[y != 2], y[y != 2])
+
+
+CASES = {
+    "no module": (lambda: rows(model=lambda x: x), TypeError, r"model .* torch.nn.Module; got"),
+    "probabilities": (
+        lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1))),
+        ValueError,
+        r"model .* ends in a linear layer; got one whose output none of its 2 .* no softmax",
+    ),
+    "no linear layer": (
+        lambda: rows(
+            model=nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 6), nn.Flatten())
+        ),
+        ValueError,
+        r"none of its 0 linear layers",
+    ),
+    "head of another name": (
+        lambda: rows(head="fc"),
+        ValueError,
+        r"head .* path of a linear layer.*; got 'fc'\. There are \['0', '2'\]",
+    ),
+    "head that is no linear layer": (lambda: rows(head="1"), ValueError, r"got '1', a ReLU"),
+    "head in the middle": (
+        lambda: rows(head="0"),
+        ValueError,
+        r"head .* the model returns; got '0'",
+    ),
+    "shared head": (lambda: rows(model=SharedHead()), ValueError, r"weights shared by \['body"),
+    "head used twice": (lambda: rows(model=HeadTwice()), ValueError, r"used 2 times in a pass"),
+    "frozen head": (
+        lambda: rows(model=frozen_head()),
+        ValueError,
+        r"frozen weights.*requires_grad_",
+    ),
+    "half precision": (
+        lambda: rows(model=mlp(3).bfloat16()),
+        ValueError,
+        r"float32; got parameters in torch.bfloat16\. Pass model.float\(\)",
+    ),
+    "empty loader": (
+        lambda: rows(train_loader=[]),
+        ValueError,
+        r"train_loader .* got an empty one",
+    ),
+    "loader of one pass": (
+        lambda: rows(valid_loader=iter([])),
+        TypeError,
+        r"valid_loader .* repeatable; got a list_iterator",
+    ),
+    "no loader": (
+        lambda: rows(valid_loader=3),
+        TypeError,
+        r"valid_loader .* DataLoader.*; got int 3",
+    ),
+    "batches of one thing": (
+        lambda: rows(train_loader=[torch.zeros(2, 6)]),
+        TypeError,
+        r"yields \(inputs, targets\)",
+    ),
+    "mapping without labels": (lambda: rows(train_loader=[{"x": 1}]), ValueError, r"\['x'\]"),
+    "label out of range": (
+        lambda: rows(train_loader=with_labels(3)),
+        ValueError,
+        r"targets of align must be in \[0, 3\); got 1 outside, for example 3",
+    ),
+    "negative label": (lambda: rows(valid_loader=with_labels(-1)), ValueError, r"for example -1"),
+    "validation without a class": (
+        lambda: rows(valid_loader=without_class()),
+        ValueError,
+        r"valid_loader .* every class of training; got no row of class \[2\]\. Cut it",
+    ),
+    "targets of another shape": (
+        lambda: rows(train_loader=[(torch.zeros(4, 6), torch.zeros(4, 2).long())]),
+        ValueError,
+        r"targets of align must be of shape \(4,\)",
+    ),
+    "metric of another name": (lambda: rows(metric="f1_makro"), ValueError, r"f1_macro"),
+    "metric of two classes": (lambda: rows(metric="f1"), ValueError, r"two classes|binary"),
+    "prior of another name": (lambda: rows(prior="equal"), ValueError, r"prior .* 'balanced'"),
+    "prior of another length": (lambda: rows(prior=[0.5, 0.5]), ValueError, r"length 3"),
+    "prior that does not sum to one": (lambda: rows(prior=[1, 1, 1]), ValueError, r"sums to 1"),
+    "stage of another name": (lambda: rows(stages=("heads",)), ValueError, r"Did you mean 'head'"),
+    "no epochs": (lambda: rows(epochs=0), ValueError, r"epochs of align must be >= 1"),
+    "evidence that is no number": (lambda: rows(evidence="much"), TypeError, r"evidence"),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_one_clear_sentence(case):
+    arguments, error, sentence = CASES[case]
+    with pytest.raises(error, match=sentence):
+        ew.align(**arguments())
+
+
+@pytest.mark.parametrize("name", ["prior", "subject_to"])
+def test_labels_know_neither_prior_nor_constraints(name):
+    X, y = clusters((60, 30, 10))
+    data = loader(X, nn.functional.one_hot(y).float())
+    value = {"prior": "balanced", "subject_to": "recall[0] >= 0.5"}[name]
+    with pytest.raises(ValueError, match=f"{name} of align must be None for labels"):
+        ew.align(mlp(3), data, data, **{name: value})
