@@ -15,6 +15,8 @@ import eastward as ew
 # A name here is a promise. Change these lists on purpose, together with the changelog.
 PUBLIC_NAMES = {
     "AUROCLoss",
+    "Alignment",
+    "AlignmentSchedule",
     "AveragePrecisionLoss",
     "Comparison",
     "Counts",
@@ -24,6 +26,7 @@ PUBLIC_NAMES = {
     "EASTEnsembleClassifier",
     "EASTLoss",
     "TunedDecisionClassifierCV",
+    "align",
     "annealing",
     "baselines",
     "btg_step",
