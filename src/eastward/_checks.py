@@ -61,7 +61,7 @@ def can_inspect(*tensors: Tensor | None) -> bool:
 def has_memory(tensor: Tensor) -> bool:
     """Whether the numbers of a tensor lie in memory; those inside ``torch.func`` do not."""
     try:
-        return tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0
+        return tensor.data_ptr() != 0 or tensor.numel() == 0
     except (NotImplementedError, RuntimeError):
         return False
 
@@ -105,7 +105,7 @@ def _dense(caller: str, argument: str, value: Tensor) -> None:
     if value.layout != torch.strided or value.is_nested:
         advice = "Convert it with .to_dense(), or torch.nested.to_padded_tensor."
         fail(caller, argument, "a dense tensor", _kind_of(value), advice, error=TypeError)
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or has_memory(value):
         return
     if value.is_meta:
         fail(caller, argument, "a tensor with values", "one on the meta device")

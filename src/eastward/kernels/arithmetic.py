@@ -29,6 +29,7 @@ __all__ = [
     "ZERO",
     "bits_of",
     "exp_of_negative",
+    "first_at_least",
     "float_of",
     "is_nan",
     "largest",
@@ -168,6 +169,19 @@ def largest(row: Any) -> Any:
         best, total = _larger(best, row[c]), _plus(total, row[c])
     # The sum of finite numbers is finite, unless they are enormous.
     return best, what_is_wrong(row) if not_finite(bits_of(total)) else FINE
+
+
+@njit(**INLINE)
+def first_at_least(row: Any, bound: Any) -> Any:
+    """The place of the first entry that is not below ``bound``; the last place if all are.
+
+    A loop that ends early would be shorter, but no compiler makes vectors of it.
+    """
+    last = np.int32(row.shape[0] - 1)
+    place = last
+    for c in range(row.shape[0]):
+        place = min(place, np.int32(c) if row[c] >= bound else last)
+    return place
 
 
 @njit(**INLINE)

@@ -23,31 +23,74 @@ from eastward.kernels.problems import (
 
 __all__ = ["pullback", "tables", "what_is_wrong"]
 
+# A difference of sums of weights that is smaller than this share of their total is rounding.
+ROUNDING = 1e-14
 
-def tables(problem: Problem, samples: Samples) -> tuple[Tensor, int]:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
+
+def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, None]:
+    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept."""
+    del keep
     wrong = what_is_wrong(problem, samples)
     if wrong == BAD_LABEL:
-        return samples.logits.new_zeros(()), wrong
+        return samples.logits.new_zeros(()), wrong, None
+    found = _tables(problem, samples.in_groups())
+    return found[0] if samples.is_one_group else found, wrong, None
+
+
+def _tables(problem: Problem, samples: Samples) -> Tensor:
     if problem.kind == "labels":
-        return _column_tables(problem, samples), wrong
+        return _column_tables(problem, samples)
     if problem.kind == "pair":
-        return _of_two_classes(_column_tables(problem, _as_labels(samples)), problem), wrong
+        return _of_two_classes(_column_tables(problem, _as_labels(samples)), problem)
     labels, weights = _masked(problem, samples)
     rows = _rows(problem, samples.logits)
-    share = weights.unsqueeze(-1) / rows.whole
-    found = rows.steps * share
+    share = weights / rows.whole
     if problem.matrix:
-        at = labels.expand_as(found)
-        blank = _wide(found.new_zeros(len(found), found.shape[2], found.shape[2]))
-        return blank.scatter_add(1, at, _wide(found)).unsqueeze(1), wrong
-    missed = torch.where(rows.is_first, rows.others, rows.whole - rows.steps) * share
-    counts = [*_counts(found, labels), *_counts(missed, labels)]
-    return torch.stack([counts[0], counts[1], counts[2], counts[3]], dim=1).unsqueeze(1), wrong
+        steps = torch.where(rows.single, rows.steps.scatter(2, rows.place, rows.own), rows.steps)
+        size = steps.shape[2]
+        blank = _wide(steps.new_zeros(len(steps), size, size))
+        return blank.scatter_add(1, labels.expand_as(steps), _wide(steps * share)).unsqueeze(1)
+    return _counts(rows, labels, weights, share).unsqueeze(1)
 
 
-def pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
+def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tensor:
+    """tp, fp, fn, tn ``(K, 4, C)``, put together as in :func:`eastward.kernels.rows.counts_of_sums`."""
+    steps, place = rows.steps, rows.place
+    own = torch.where(rows.single, rows.own, steps.gather(2, place))
+    others = torch.where(rows.single, rows.others, rows.others - own)
+    is_place = labels == place
+    at_label = torch.where(is_place, own, steps.gather(2, labels))
+    missed = torch.where(is_place, others, own + (others - at_label))
+    found = torch.cat([weights, at_label * share, missed * share], 2)
+    elsewhere = torch.cat([own * share, others * share, weights], 2) * ~is_place
+    blank = _wide(found.new_zeros(len(steps), 3, steps.shape[2]))
+    true, right, missed = _by_class(blank, labels, found).unbind(1)
+    wrong_first, left_first, others_first = _by_class(blank, place, elsewhere).unbind(1)
+    rest = steps.scatter(2, labels, 0.0).scatter_(2, place, 0.0)
+    wrong = _wide(torch.bmm(share.transpose(1, 2), rest).squeeze(1))
+    total = true.sum(1, keepdim=True)
+    spared = (total - true) - others_first
+    spared = torch.where(spared > ROUNDING * total, spared - wrong, 0.0).clamp_min(0.0)
+    return torch.stack([right, wrong + wrong_first, missed, spared + left_first], dim=1)
+
+
+def _by_class(blank: Tensor, places: Tensor, masses: Tensor) -> Tensor:
+    """Sums ``(K, 3, C)`` of masses ``(K, N, 3)`` over the samples whose place is a class ``(K, N, 1)``."""
+    index = places.transpose(1, 2).expand(-1, 3, -1)
+    return blank.scatter_add(2, index, _wide(masses.transpose(1, 2)))
+
+
+def pullback(
+    problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None = None
+) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
+    del kept
+    if samples.is_one_group:
+        return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]
+    return _pullback(problem, samples, slopes)
+
+
+def _pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
     if problem.kind == "labels":
         return _column_pullback(problem, samples, slopes)
     if problem.kind == "pair":
@@ -56,100 +99,113 @@ def pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
         return torch.cat([-found, found], 2) if samples.logits.shape[2] == 2 else found
     labels, weights = _masked(problem, samples)
     rows = _rows(problem, samples.logits)
-    pulls = _pulls(problem, slopes[:, 0], labels, samples.logits)
-    # Memberships sum to one, so only differences of pulls matter: those to the largest class cancel least.
-    pulls = pulls - pulls.gather(2, rows.place)
-    mean, share = (
-        (pulls * rows.steps).sum(2, keepdim=True) / rows.whole,
-        weights.unsqueeze(-1) / rows.whole,
-    )
-    by_log = (pulls - mean) * share * rows.slopes
-    spread = by_log.sum(2, keepdim=True)
+    pulls = _pulls(problem, slopes[:, 0], labels, rows)
+    mean = (pulls * rows.steps).sum(2, keepdim=True) / rows.whole
+    share = weights / rows.whole
+    u, single = rows.u, rows.single
+    at_first = torch.where(single, -mean * share * rows.own_slope, 0.0)
+    found = pulls.sub_(mean).mul_(share).mul_(rows.slopes)
+    spread = found.sum(2, keepdim=True) + at_first
+    total = u.sum(2, keepdim=True) + torch.where(single, rows.first, 0.0)
     if problem.detached:
-        return by_log - rows.u * (spread / rows.total)
-    through = mean * share * rows.by_total
-    theta = spread - through * rows.total
-    return by_log - through * rows.u - rows.receives * theta
+        through, theta = spread / total, torch.zeros_like(spread)
+    else:
+        through = torch.where(single, mean * share * rows.by_total, 0.0)
+        theta = spread - through * total
+        receives = u == rows.second
+        each = torch.where(single, 0.5 * rows.second, 1.0) * theta
+        found.addcmul_(receives, each / receives.sum(2, keepdim=True).clamp_min(1), value=-1)
+    found.addcmul_(u, through, value=-1)
+    own = at_first - (through + 0.5 * theta) * rows.first
+    return found.scatter_(2, rows.place, torch.where(single, own, found.gather(2, rows.place)))
 
 
 class _Rows(NamedTuple):
-    """Of every class: u, h, its slope times u, share in the threshold's gradient; of every row: sums, derivatives."""
+    """Of every class u, h, and the slope of h times u; of every row ``(K, N, 1)`` the rest.
+
+    Where one class is ``single`` in being largest, its own numbers stand apart and are zero among the others.
+    """
 
     u: Tensor
     steps: Tensor
     slopes: Tensor
-    receives: Tensor
-    is_first: Tensor
     place: Tensor
-    whole: Tensor
+    single: Tensor
+    first: Tensor
+    second: Tensor
+    own: Tensor
+    own_slope: Tensor
     others: Tensor
-    total: Tensor
+    whole: Tensor
     by_total: Tensor
 
 
 def _rows(problem: Problem, logits: Tensor) -> _Rows:
     low, high, slope, middle, temperature = step_in_thresholds(problem.temperature)
     top, place = logits.max(2, keepdim=True)
-    powers = (logits - top).exp()
-    largest = logits == top
-    ties = largest.sum(2, keepdim=True)
-    single = ties == 1
-    is_first = largest & single
-    below = powers.masked_fill(largest, 0.0)
-    second, rest = below.amax(2, keepdim=True), below.sum(2, keepdim=True)
+    u = (logits - top).exp_().scatter_(2, place, 0.0)
+    second = u.amax(2, keepdim=True)
+    single = second < 1
+    u.scatter_(2, place, 1 - single.to(u.dtype))
+    rest = u.sum(2, keepdim=True)
     first = torch.where(single, 2 / (1 + second), 1.0)
-    u = powers * first
+    u.mul_(first)
     is_low = u < low
-    slopes = torch.where(is_low, slope, middle) * u
-    steps = torch.where(is_low, slopes, 0.5 + middle * (u - 1))
+    slopes = torch.where(is_low, slope, middle).to(u.dtype).mul_(u)
+    steps = slopes + torch.where(is_low, 0.0, 0.5 - middle).to(u.dtype)
+    steps.scatter_(2, place, torch.where(single, 0.0, steps.gather(2, place)))
+    others = steps.sum(2, keepdim=True)
     # What the only largest class has of its own: it may be in the last piece.
     beyond = first - high
     last = temperature / (rest * first + beyond).clamp_min(1e-12)
     is_last = beyond > 0
     above = middle * ((1 - second) / (1 + second))
     own = torch.where(is_last, 1 - rest * first * last, 0.5 + above)
-    steps = torch.where(is_first, own, steps)
-    slopes = torch.where(is_first & is_last, last * first, slopes)
-    others = steps.masked_fill(is_first, 0.0).sum(2, keepdim=True)
-    by_total = torch.where(is_last & single, -last * last * beyond / temperature, 0.0)
-    is_second = (powers == second) & ~largest
-    shared = torch.where(is_second, second / is_second.sum(2, keepdim=True).clamp_min(1), 0.0)
-    receives = torch.where(
-        largest, torch.where(single, 0.5 * first, 1 / ties), shared * (0.5 * first)
-    )
-    receives = torch.where(single | largest, receives, 0.0)
+    own_slope = torch.where(is_last, last, middle) * first
+    by_total = torch.where(is_last, -last * last * beyond / temperature, 0.0)
     whole = torch.where(single, own + others, others)
     return _Rows(
-        u, steps, slopes, receives, is_first, place, whole, others, u.sum(2, keepdim=True), by_total
+        u,
+        steps,
+        slopes,
+        place,
+        single,
+        first,
+        second * first,
+        own,
+        own_slope,
+        others,
+        whole,
+        by_total,
     )
 
 
 def _masked(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
-    """Labels ``(K, N, 1)`` that may be indices, and weights ``(K, N)``; ignored samples weigh nothing."""
+    """Labels that may be indices and weights, both ``(K, N, 1)``; ignored samples weigh nothing."""
     gone = samples.labels == problem.ignored
     weights = samples.weights
     if weights is None:
         weights = torch.ones_like(samples.labels, dtype=samples.logits.dtype)
-    return samples.labels.masked_fill(gone, 0).unsqueeze(-1), weights.masked_fill(gone, 0.0)
+    labels = samples.labels.masked_fill(gone, 0)
+    return labels.unsqueeze(-1), weights.masked_fill(gone, 0.0).unsqueeze(-1)
 
 
-def _counts(mass: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums ``(K, C)`` over the samples of a class, and over all others."""
-    of_true = _wide(mass.gather(2, labels).squeeze(2))
-    blank = of_true.new_zeros(len(mass), mass.shape[2])
-    return (
-        blank.scatter_add(1, labels.squeeze(2), of_true),
-        mass.scatter(2, labels, 0.0).sum(1, dtype=of_true.dtype),
-    )
+def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Tensor:
+    """The derivative ``(K, N, C)`` by each membership, less that by the largest.
 
-
-def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, logits: Tensor) -> Tensor:
-    """The derivative ``(K, N, C)`` by each membership."""
+    Memberships sum to one, so only differences matter: those to the largest class cancel least.
+    """
+    slopes = slopes.to(rows.u.dtype)
     if problem.matrix:
-        return slopes.to(logits.dtype).gather(1, labels.expand(-1, -1, slopes.shape[2]))
-    of_true, of_others = (slopes[:, :2] - slopes[:, 2:]).to(logits.dtype).unbind(1)
-    every = of_others.unsqueeze(1).expand_as(logits)
-    return every.scatter(2, labels, of_true.gather(1, labels.squeeze(2)).unsqueeze(2))
+        every = slopes.gather(1, labels.expand_as(rows.u))
+        return every.sub_(every.gather(2, rows.place))
+    # What a sample gives to tp it takes from fn, and what it gives to fp it takes from tn.
+    of_true, of_others = (
+        (slopes[:, :2] - slopes[:, 2:]).unsqueeze(2).expand(-1, -1, rows.u.shape[1], -1).unbind(1)
+    )
+    own, base = of_true.gather(2, labels), of_others.gather(2, rows.place)
+    base = torch.where(labels == rows.place, own, base)
+    return (of_others - base).scatter_(2, labels, own - base)
 
 
 def _column_tables(problem: Problem, samples: Samples) -> Tensor:
@@ -222,7 +278,7 @@ def what_is_wrong(problem: Problem, samples: Samples) -> int:
     """Where looking is cheap, or asked for: on a CPU an unknown label must not become an index."""
     if samples.labels.device.type != "cpu" and not problem.looks:
         return FINE
-    size = 2 if problem.kind in ("pair", "labels") else samples.logits.shape[2]
+    size = 2 if problem.kind in ("pair", "labels") else samples.logits.shape[-1]
     labels = samples.labels
     if labels.numel():
         low, high = labels.aminmax()

@@ -59,14 +59,14 @@ class Problem(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """K groups of N samples.
+    """N samples, or K groups of them that share nothing.
 
     Attributes
     ----------
     logits : Tensor
-        ``(K, N, C)`` float32, contiguous.
+        ``(N, C)`` or ``(K, N, C)``, float32, contiguous.
     labels : Tensor
-        ``(K, N)`` int64, or ``(K, N, L)`` of zeros and ones for labels; contiguous.
+        ``([K,] N)`` int64, or ``([K,] N, L)`` of zeros and ones for labels; contiguous.
     weights : Tensor or None
         Of the labels' shape, float32, contiguous.
     """
@@ -75,18 +75,38 @@ class Samples(NamedTuple):
     labels: Tensor
     weights: Tensor | None
 
+    @property
+    def is_one_group(self) -> bool:
+        """Whether there is no dimension of groups."""
+        return self.logits.dim() == 2
+
+    def in_groups(self) -> Samples:
+        """The samples with a dimension of groups in front, if they have none."""
+        if not self.is_one_group:
+            return self
+        weights = None if self.weights is None else self.weights.unsqueeze(0)
+        return Samples(self.logits.unsqueeze(0), self.labels.unsqueeze(0), weights)
+
 
 class Kernel(Protocol):
     """The two passes over the logits: what a fast version has to bring."""
 
-    def tables(self, problem: Problem, samples: Samples) -> tuple[Tensor, int]:
-        """Tables that add up over samples, and what was wrong with the samples.
+    def tables(
+        self, problem: Problem, samples: Samples, *, keep: bool
+    ) -> tuple[Tensor, int, Tensor | None]:
+        """Tables that add up over samples, what was wrong with the samples, and what the second pass can use.
 
-        Counts ``(K, G, 4, C)`` (tp, fp, fn, tn) or matrices ``(K, G, C, C)``, in float64 where the device has it.
+        Counts ``([K,] G, 4, C)`` (tp, fp, fn, tn) or matrices ``([K,] G, C, C)``, in float64 where the device has it.
+        The third is of the logits' shape, or None; it is asked for by ``keep``.
         """
 
-    def pullback(self, problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
-        """The gradient ``(K, N, C)`` at the logits, given that at the tables, of the tables' shape."""
+    def pullback(
+        self, problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None
+    ) -> Tensor:
+        """The gradient ``([K,] N, C)`` at the logits, given that at the tables, of the tables' shape.
+
+        What was ``kept`` by the first pass may become the gradient, and is useless afterwards.
+        """
 
 
 def step_in_thresholds(temperature: float) -> tuple[float, ...]:

@@ -27,6 +27,7 @@ from eastward.kernels.arithmetic import (
     ZERO,
     bits_of,
     exp_of_negative,
+    first_at_least,
     float_of,
     largest,
     place_of,
@@ -54,10 +55,7 @@ def _fill(logits: Any, start: Any, stop: Any, powers: Any, places: Any) -> Any:
         row = logits[n]
         top, found = largest(row)
         wrong = max(wrong, found)
-        place = 0
-        while place < size - 1 and row[place] < top:
-            place += 1
-        places[n - start] = place
+        places[n - start] = first_at_least(row, top)
         shifted = powers[(n - start) * size : (n - start + 1) * size]
         for c in range(size):
             shifted[c] = row[c] - top
@@ -67,28 +65,20 @@ def _fill(logits: Any, start: Any, stop: Any, powers: Any, places: Any) -> Any:
 
 
 @njit(**INLINE)
-def _rest(powers: Any) -> Any:
-    """The sum of the powers below 1."""
-    rest = ZERO
-    for c in range(powers.shape[0]):
-        rest += powers[c] if powers[c] < ONE else ZERO
-    return rest
-
-
-@njit(**INLINE)
-def _second(powers: Any) -> Any:
-    """The largest power below 1, and how many are 1.
+def _below(powers: Any) -> Any:
+    """The sum of the powers below 1, the largest of them, and how many are 1.
 
     Positive floats have the order of their bits, and the maximum of integers becomes vectors.
     """
-    second, ties = _NONE, _NONE
+    rest, second, ties = ZERO, _NONE, _NONE
     for c in range(powers.shape[0]):
         bits = bits_of(powers[c])
         is_first = bits >= _BITS_OF_ONE
+        rest += ZERO if is_first else powers[c]
         second = max(second, _NONE if is_first else bits)
         # Numba widens sums of integers; narrow ones make wider vectors.
         ties = np.int32(ties + (_ONE_MORE if is_first else _NONE))
-    return float_of(second), ties
+    return rest, float_of(second), ties
 
 
 @njit(**INLINE)
@@ -126,45 +116,54 @@ def row_tables(
     begin: Any,
     end: Any,
     matrix: Any,
+    kept: Any,
     sums: Any,
 ) -> Any:
-    """Add the sums ``(SUMS, C)`` or the matrix ``(C, C)`` of rows ``begin`` to ``end``; what was wrong."""
+    """Add the sums ``(1, SUMS, C)`` or the matrix ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
+
+    If ``kept`` has room, the powers of all rows stay there for the second pass.
+    """
     size, wrong = logits.shape[1], FINE
     rows = max(1, BLOCK // size)
-    powers, places = np.empty(rows * size, np.float32), np.empty(rows, np.int64)
+    work, places = np.empty((2, rows * size), np.float32), np.empty(rows, np.int64)
+    powers, steps = work[0], work[1, :size]
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
+        if kept.size:
+            powers = kept[start * size : stop * size]
         wrong = max(wrong, _fill(logits, start, stop, powers, places))
         for n in range(start, stop):
             given = weights[n] if weights.size else ONE
             label, weight, known = place_of(labels[n], given, ignored, size)
             if not known:
                 return BAD_LABEL
-            steps = powers[(n - start) * size : (n - start + 1) * size]
-            own, others = _steps(steps, places[n - start], constants)
-            add_row(steps, places[n - start], own, others, label, weight, matrix, sums)
+            place = places[n - start]
+            row = powers[(n - start) * size : (n - start + 1) * size]
+            own, others = _steps(row, place, constants, steps)
+            add_row(steps, place, own, others, label, weight, matrix, sums[0])
     return wrong
 
 
 @njit(**INLINE)
-def _steps(powers: Any, place: Any, constants: Any) -> Any:
-    """From the powers of a row to h, in place; that of the largest class, and the sum of the others."""
+def _steps(powers: Any, place: Any, constants: Any, steps: Any) -> Any:
+    """Fill ``steps`` with h, given the powers of a row; that of the largest class, and the sum of the others."""
     low, _, slope, middle, _ = constants
-    second, ties = _second(powers)
+    rest, second, ties = _below(powers)
     first, own, others, single = ONE, ZERO, ZERO, ties == _ONE_MORE
     if single:
-        first, own, _, _, _ = _first(constants, second, _rest(powers))
+        first, own, _, _, _ = _first(constants, second, rest)
         powers[place] = ZERO
         others = -_of_nothing(constants)
     for c in range(powers.shape[0]):
         u = powers[c] * first
         h = slope * u if u < low else HALF + middle * (u - ONE)
-        powers[c] = h
+        steps[c] = h
         others += h
+    powers[place] = ONE
     if single:
-        powers[place] = own
+        steps[place] = own
         return own, others
-    return powers[place], others - powers[place]
+    return steps[place], others - steps[place]
 
 
 @njit(**INLINE)
@@ -198,15 +197,17 @@ def add_row(
 
 @njit(**FAST)
 def counts_of_sums(sums: Any, counts: Any) -> None:
-    """Fill ``counts`` ``(4, C)`` with tp, fp, fn, tn."""
-    total = sums[_TRUE].sum()
-    for c in range(counts.shape[1]):
-        counts[0, c] = sums[_FOUND, c]
-        counts[1, c] = sums[_WRONG, c] + sums[_WRONG_FIRST, c]
-        counts[2, c] = sums[_MISSED, c]
-        spared = (total - sums[_TRUE, c]) - sums[_OTHERS_FIRST, c]
-        spared = spared - sums[_WRONG, c] if spared > _ROUNDING * total else 0.0
-        counts[3, c] = max(spared, 0.0) + sums[_LEFT_FIRST, c]
+    """Fill ``counts`` ``(G, 4, C)`` with tp, fp, fn, tn, given the sums ``(G, SUMS, C)``."""
+    grid, size = sums.shape[0], sums.shape[2]
+    for g in range(grid):
+        total = sums[g, _TRUE].sum()
+        for c in range(size):
+            counts[g, 0, c] = sums[g, _FOUND, c]
+            counts[g, 1, c] = sums[g, _WRONG, c] + sums[g, _WRONG_FIRST, c]
+            counts[g, 2, c] = sums[g, _MISSED, c]
+            spared = (total - sums[g, _TRUE, c]) - sums[g, _OTHERS_FIRST, c]
+            spared = spared - sums[g, _WRONG, c] if spared > _ROUNDING * total else 0.0
+            counts[g, 3, c] = max(spared, 0.0) + sums[g, _LEFT_FIRST, c]
 
 
 @njit(**FAST)
@@ -221,11 +222,13 @@ def row_pullback(
     matrix: Any,
     slopes: Any,
     detached: Any,
+    filled: Any,
     gradient: Any,
 ) -> None:
     """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` or ``(C, C)``.
 
-    The two rows are the derivatives by a membership of the true class and of another one.
+    The two rows are the derivatives by a membership of the true class and of another one. If ``filled``, the powers of
+    the first pass are where the gradient will be.
     """
     size = logits.shape[1]
     rows = max(1, BLOCK // size)
@@ -233,12 +236,12 @@ def row_pullback(
     flat = gradient.reshape(-1)
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
-        # Powers wait where the gradient will be.
-        _fill(logits, start, stop, flat[start * size : stop * size], places)
+        if not filled:
+            _fill(logits, start, stop, flat[start * size : stop * size], places)
         for n in range(start, stop):
             given = weights[n] if weights.size else ONE
             label, weight, _ = place_of(labels[n], given, ignored, size)
-            place = places[n - start]
+            place = first_at_least(gradient[n], ONE) if filled else places[n - start]
             if matrix:
                 _pull_row(gradient[n], place, slopes[label], weight, constants, detached)
                 continue
@@ -251,8 +254,8 @@ def row_pullback(
 def _pull_row(out: Any, place: Any, pulls: Any, weight: Any, constants: Any, detached: Any) -> None:
     """From the powers of a row to its gradient, given the derivative by each membership."""
     low, _, slope, middle, _ = constants
-    second, ties = _second(out)
-    rest, single = _rest(out), ties == _ONE_MORE
+    rest, second, ties = _below(out)
+    single = ties == _ONE_MORE
     first, own, own_slope, by_total = ONE, ZERO, ZERO, ZERO
     total = rest + np.float32(ties)
     if single:

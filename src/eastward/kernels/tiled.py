@@ -22,14 +22,17 @@ MOST_CLASSES = 16_384
 TILE = 4_096
 
 
-def tables(problem: Problem, samples: Samples) -> tuple[Tensor, int]:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
-    groups, rows, size = samples.logits.shape
-    if size > MOST_CLASSES:
-        return plain.tables(problem, samples)
+def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, None]:
+    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept."""
     wrong = plain.what_is_wrong(problem, samples)
-    if wrong != FINE:
-        return plain.tables(problem, samples)
+    if samples.logits.shape[-1] > MOST_CLASSES or wrong != FINE:
+        return plain.tables(problem, samples, keep=keep)
+    found = _tables(problem, samples.in_groups())
+    return found[0] if samples.is_one_group else found, wrong, None
+
+
+def _tables(problem: Problem, samples: Samples) -> Tensor:
+    groups, rows, size = samples.logits.shape
     shape = (groups, size if problem.matrix else 4, size)
     result = samples.logits.new_zeros(shape, dtype=torch.float64)
     if rows:
@@ -46,14 +49,23 @@ def tables(problem: Problem, samples: Samples) -> tuple[Tensor, int]:
             ROWS=tile,
             CLASSES=classes,
         )
-    return result.unsqueeze(1), wrong
+    return result.unsqueeze(1)
 
 
-def pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
+def pullback(
+    problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None = None
+) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
-    _, rows, size = samples.logits.shape
-    if size > MOST_CLASSES:
+    del kept
+    if samples.logits.shape[-1] > MOST_CLASSES:
         return plain.pullback(problem, samples, slopes)
+    if samples.is_one_group:
+        return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]
+    return _pullback(problem, samples, slopes)
+
+
+def _pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
+    _, rows, size = samples.logits.shape
     result = torch.empty_like(samples.logits)
     steep = slopes[:, 0] if problem.matrix else slopes[:, 0, :2] - slopes[:, 0, 2:]
     if rows:

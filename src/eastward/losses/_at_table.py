@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,6 +63,8 @@ class TableLoss:
     def __init__(self, metric: Metric, *, virtual: bool, multilabel: bool) -> None:
         self.metric, self.virtual, self.multilabel = metric, virtual, multilabel
         self.counted = multilabel or not metric.needs_matrix
+        # Whether a little mass is given to what is missing.
+        self._fills = virtual and (metric.needs_two_classes or (multilabel and metric.per_class))
         self._forms: dict[int, ClosedForm | None] = {}
 
     def __call__(
@@ -92,9 +95,27 @@ class TableLoss:
             return self._in_closed_form(tables, form, dtype, warn=warn)
         with torch.enable_grad():
             leaf = tables.detach().requires_grad_()
-            losses = self(leaf, dtype=dtype, warn=warn)
-            (slope,) = torch.autograd.grad(losses.sum(), leaf)
+            if self._is_ordinary(tables):
+                losses = self._of_ordinary(leaf.to(dtype))
+            else:
+                losses = self(leaf, dtype=dtype, warn=warn)
+            (slope,) = torch.autograd.grad(losses.sum() if losses.dim() else losses, leaf)
         return losses.detach(), slope
+
+    def _is_ordinary(self, tables: Tensor) -> bool:
+        """Whether tables of one group can be handed to the metric as they are; looking is cheap on a CPU."""
+        if tables.dim() != 3 or tables.device.type != "cpu":
+            return False
+        given = tables.numpy()
+        low, high = ORDINARY_MASSES
+        return bool(low <= given.sum() <= high) and not (self._fills and self._lacks(given))
+
+    def _lacks(self, given: np.ndarray) -> bool:
+        """Whether a class or label has no true sample, or nothing else."""
+        if not self.counted:
+            return bool((given.sum(-1) <= 0).any())
+        no_positives, no_negatives = given[:, 0] + given[:, 2] <= 0, given[:, 1] + given[:, 3] <= 0
+        return bool(no_positives.any() or no_negatives.any())
 
     def _form(self, tables: Tensor) -> ClosedForm | None:
         """The closed form for this many classes, on a CPU."""
@@ -110,8 +131,12 @@ class TableLoss:
         low, high = ORDINARY_MASSES
         unusual = (total > 0) & ((total < low) | (total > high))
         tables = (tables / torch.where(unusual, total, 1.0)).to(dtype)
-        tables = self.with_virtual(tables)
-        value = torch.stack([self._value(table) for table in tables.unbind(0)]).mean()
+        return self._of_ordinary(self.with_virtual(tables))
+
+    def _of_ordinary(self, tables: Tensor) -> Tensor:
+        """The loss at tables ``(G, ...)`` whose numbers the metric can work with."""
+        values = [self._value(table) for table in tables.unbind(0)]
+        value = values[0] if len(values) == 1 else torch.stack(values).mean()
         return 1 - value if self.metric.higher_is_better else value
 
     def _value(self, table: Tensor) -> Tensor:
@@ -122,24 +147,21 @@ class TableLoss:
 
     def with_virtual(self, tables: Tensor) -> Tensor:
         """Tables with a little rightly predicted mass for what is missing, if the metric needs it."""
-        metric = self.metric
-        if not self.virtual or not (
-            metric.needs_two_classes or (self.multilabel and metric.per_class)
-        ):
+        if not self._fills:
             return tables
         if self.multilabel:
-            return with_virtual_labels(tables, pooled=metric.options.get("average") == "micro")
+            pooled = self.metric.options.get("average") == "micro"
+            return with_virtual_labels(tables, pooled=pooled)
         return with_virtual_classes(tables, counted=self.counted)
 
     def _in_closed_form(
         self, tables: Tensor, form: ClosedForm, dtype: torch.dtype, *, warn: bool
     ) -> tuple[Tensor, Tensor]:
         """Losses of K groups (or one) and their derivative by the tables; zero where a group is empty."""
-        shape, grid, better = tables.shape, tables.shape[-3], self.metric.higher_is_better
-        single = len(shape) == 3
-        flat = tables if single else tables.flatten(0, 1)
+        grid, better = tables.shape[-3], self.metric.higher_is_better
+        flat = tables if tables.dim() == 3 else tables.flatten(0, 1)
         given = flat.numpy()
-        if ((given[:, 0] + given[:, 2] <= 0) | (given[:, 1] + given[:, 3] <= 0)).any():
+        if self._fills and self._lacks(given):
             given = self.with_virtual(flat).numpy()
         values, slopes, masses = form(given)
         slopes *= (-1.0 if better else 1.0) / grid
@@ -148,12 +170,12 @@ class TableLoss:
             # So that the loss is zero.
             values[masses == 0] = 1.0 if better else 0.0
             slopes[masses == 0] = 0.0
-        if single:
-            mean = float(values.sum()) / grid
-            loss = torch.tensor(1 - mean if better else mean, dtype=dtype)
+        if tables.dim() == 3:
+            mean = values.item() if grid == 1 else values.mean().item()
+            loss = torch.scalar_tensor(1 - mean if better else mean, dtype=dtype)
             return loss, torch.from_numpy(slopes)
         means = torch.from_numpy(values.reshape(-1, grid).mean(1)).to(dtype)
-        return 1 - means if better else means, torch.from_numpy(slopes).view(shape)
+        return 1 - means if better else means, torch.from_numpy(slopes).view(tables.shape)
 
 
 def is_empty(tables: Tensor, *, warn: bool) -> Tensor:

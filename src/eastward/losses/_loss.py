@@ -121,14 +121,15 @@ class Steps:
         self, logits: Tensor, passes: Passes, between: Between, dtype: torch.dtype, *, warn: bool
     ) -> Tensor:
         """Tables, loss and slope now, and one node of the graph that knows the way back."""
-        tables = passes.tables()
+        learns = logits.requires_grad and torch.is_grad_enabled()
+        tables = passes.tables(keep=learns)
         if between.reduce is not None:
             tables = between.reduce(tables)
         if between.anchor is not None:
             tables = between.anchor(tables, dtype)
-        if not (logits.requires_grad and torch.is_grad_enabled()):
-            return self.at_table.with_slope(tables, dtype=dtype, warn=warn)[0]
         losses, slope = self.at_table.with_slope(tables, dtype=dtype, warn=warn)
+        if not learns:
+            return losses
         joined: Tensor = _Loss.apply(logits, _Back(self, passes, between, tables, slope), losses)  # type: ignore[no-untyped-call]  # torch has no types here
         return joined
 

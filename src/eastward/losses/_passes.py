@@ -137,7 +137,7 @@ class Passes:
         check: Callable[[], object] | None,
     ) -> None:
         self.kernel: Any = way.kernel
-        self.check, self.dtype, self.single = check, batch.logits.dtype, batch.logits.dim() == 2
+        self.check, self.dtype = check, batch.logits.dtype
         self._batch = (batch.targets, batch.sample_weight, terms, temperature, reduce)
         ignored = _NOTHING_IGNORED if terms.ignore_index is None else terms.ignore_index
         self.problem = Problem(
@@ -149,19 +149,17 @@ class Passes:
             ignored,
             check is not None,
         )
-        batch = _one_group(batch) if self.single else batch
         labels = _labels(batch.targets, ignored)
         weights, self.unit = _weights(batch, labels, terms, reduce)
         self.samples: Samples | None = Samples(_as_float32(batch.logits), labels, weights)
+        self._kept: Tensor | None = None
 
-    def tables(self) -> Tensor:
-        """Step one."""
-        tables, wrong = self.kernel.tables(self.problem, self.samples)
+    def tables(self, *, keep: bool = False) -> Tensor:
+        """Step one; ``keep`` what step three can use."""
+        tables, wrong, self._kept = self.kernel.tables(self.problem, self.samples, keep=keep)
         if wrong != FINE:
             self._complain(wrong)
-        if self.unit is not None:
-            tables = tables * self.unit
-        found: Tensor = tables[0] if self.single else tables
+        found: Tensor = tables if self.unit is None else tables * self.unit
         return found
 
     def _complain(self, wrong: int) -> None:
@@ -178,13 +176,12 @@ class Passes:
 
     def pullback(self, logits: Tensor, kept: tuple[Any, ...], slopes: Tensor) -> Tensor:
         """Step three: the gradient at the logits, given that at the tables."""
-        if self.single:
-            logits, slopes = logits.detach().unsqueeze(0), slopes.unsqueeze(0)
         if self.unit is not None:
             slopes = slopes * self.unit
         samples = Samples(_as_float32(logits), *kept)
-        found: Tensor = self.kernel.pullback(self.problem, samples, slopes.contiguous())
-        found = found[0] if self.single else found
+        # It may become the gradient, and is used once: a second pass backwards starts from the logits.
+        left, self._kept = self._kept, None
+        found: Tensor = self.kernel.pullback(self.problem, samples, slopes.contiguous(), left)
         return found if found.dtype == self.dtype else found.to(self.dtype)
 
     def again(self, logits: Tensor) -> Tensor:
@@ -194,13 +191,10 @@ class Passes:
 
 
 def _as_float32(logits: Tensor) -> Tensor:
-    return logits.detach().float().resolve_neg().contiguous()
-
-
-def _one_group(batch: Batch) -> Batch:
-    logits, targets, weights = batch
-    weights = None if weights is None else weights.detach().unsqueeze(0)
-    return Batch(logits.detach().unsqueeze(0), targets.unsqueeze(0), weights)
+    logits = logits.detach()
+    if logits.dtype == torch.float32 and logits.is_contiguous() and not logits.is_neg():
+        return logits
+    return logits.float().resolve_neg().contiguous()
 
 
 class _Tables(torch.autograd.Function):
@@ -208,7 +202,7 @@ class _Tables(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, passes: Passes) -> Tensor:
-        tables = passes.tables()
+        tables = passes.tables(keep=True)
         ctx.passes = passes
         ctx.save_for_backward(logits, *passes.kept())
         return tables
@@ -235,17 +229,19 @@ def _labels(targets: Tensor, ignored: int) -> Tensor:
 def _weights(
     batch: Batch, labels: Tensor, terms: Terms, reduce: Reduce | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Weights in float32 in which the prior is folded, and the unit ``(K, 1, 1, 1)`` in which they are measured."""
+    """Weights in float32 in which the prior is folded, and the unit ``([K,] 1, 1, 1)`` in which they are measured."""
     weights, unit = batch.sample_weight, None
+    if weights is None and terms.prior is None:
+        return None, None
+    # Samples of one group, or those of each, have a unit of their own.
+    groups = batch.logits.dim() - 2
     if weights is not None:
         weights = at_least_float32(weights.detach().resolve_neg())
-        unit = unit_of(weights, tuple(range(1, weights.dim())))
-        unit = unit.reshape(-1, *[1] * (weights.dim() - 1))
+        unit = unit_of(weights, tuple(range(groups, weights.dim())))
+        unit = unit.reshape(*unit.shape, *[1] * (weights.dim() - groups))
         weights = (weights / unit).float()
-    if terms.prior is None:
-        if weights is None or unit is None:
-            return None, None
-        return weights.contiguous(), wide_table(unit).reshape(-1, 1, 1, 1)
+    if terms.prior is None and weights is not None and unit is not None:
+        return weights.contiguous(), wide_table(unit).reshape(*weights.shape[:groups], 1, 1, 1)
     if weights is None:
         weights = torch.ones_like(labels, dtype=torch.float32)
     labels, weights = masked_labels(labels, weights, terms.ignore_index)

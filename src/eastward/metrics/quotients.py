@@ -158,8 +158,10 @@ class ClosedForm:
         The masses of true classes do not depend on the model: what tp and fn, or fp and tn, have in common in their
         derivatives is left out.
         """
-        found: tuple[np.ndarray, np.ndarray, np.ndarray] = _fastest()(tables, *self._given)
-        return found
+        values, masses = np.empty(len(tables)), np.empty(len(tables))
+        slope = np.empty(tables.shape)
+        _fastest()(tables, *self._given, values, slope, masses)
+        return values, slope, masses
 
 
 _AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -176,8 +178,11 @@ def _value_and_slope(
     offset: float,
     average: int,
     absent: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The closed form, in terms that both NumPy and numba know."""
+    value: np.ndarray,
+    derivative: np.ndarray,
+    mass: np.ndarray,
+) -> None:
+    """The closed form, in terms that both NumPy and numba know; its results are written into the last three."""
     number, size = tables.shape[0], tables.shape[2]
     masses = tables.sum(axis=2).sum(axis=1)
     counts = tables.sum(axis=2).reshape(number, 4, 1) if average == _MICRO else tables
@@ -209,8 +214,9 @@ def _value_and_slope(
     total = weights.sum(axis=1).reshape(number, 1)
     none = total <= (floor if average == _WEIGHTED else VANISHED * np.ones_like(floor))
     weights = weights * np.where(none, 0.0, 1.0 / np.where(none, 1.0, total))
-    slope = slope * weights.reshape(number, 1, -1) + np.zeros_like(tables)
-    return (values * weights).sum(axis=1), slope, masses
+    value[:] = (values * weights).sum(axis=1)
+    derivative[:] = slope * weights.reshape(number, 1, -1)
+    mass[:] = masses
 
 
 @functools.cache
