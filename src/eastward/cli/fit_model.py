@@ -19,11 +19,16 @@ from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.comparison.splits import grouped_split, later_rows
-from eastward.data import Task, copies_across, make_vectorizer
+from eastward.data import Task, copies_across, feature_origins, make_vectorizer
 from eastward.estimators.network import EASTClassifier
 from eastward.estimators.network.preparation import encode_labels, resolve_metric
 from eastward.model_folder import TableModel, save_model
-from eastward.reporting import evaluation_summary, report_summary, write_report
+from eastward.reporting import (
+    evaluation_summary,
+    importance_summary,
+    report_summary,
+    write_report,
+)
 from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
 
@@ -118,6 +123,7 @@ def fit_model(
         data=facts,
         comparison=comparison,
         evaluation=judged,
+        importance=_importance(model, task, held) if held.any() else None,
         training=training,
         verdict=None if comparison is not None else _finding(judged, training, plan),
         commands=commands,
@@ -279,5 +285,24 @@ def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         model.classes.tolist(),
         model.metric,
         offsets=model.offsets,
+        sample_weight=None if task.weights is None else task.weights[held],
+    )
+
+
+def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:
+    """Which columns the held-out score rests on."""
+    frame = task.features[held].reset_index(drop=True)
+
+    def decide(vectors: NDArray[Any]) -> NDArray[Any]:
+        return np.searchsorted(model.classes, model.classifier.predict(vectors))
+
+    return importance_summary(
+        decide,
+        model.vectors(frame),
+        feature_origins(model.vectorizer),
+        frame,
+        np.searchsorted(model.classes, task.labels[held]),
+        model.classes.tolist(),
+        model.metric,
         sample_weight=None if task.weights is None else task.weights[held],
     )

@@ -5,7 +5,7 @@ from eastward.data.description import copies_across, describe_task
 from eastward.data.labels import label_codes, label_names
 from eastward.data.reading import count_rows, iter_tables, read_table, table_columns
 from eastward.data.task import Task, load_task
-from eastward.data.vectorizer import make_vectorizer
+from eastward.data.vectorizer import feature_origins, make_vectorizer
 from eastward.data.writing import TableWriter
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "copies_across",
     "count_rows",
     "describe_task",
+    "feature_origins",
     "frame_columns",
     "iter_tables",
     "label_codes",

@@ -12,7 +12,7 @@ from eastward.data.columns import CATEGORY_LIMIT
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["finite_float32", "make_vectorizer"]
+__all__ = ["feature_origins", "finite_float32", "make_vectorizer"]
 
 
 def make_vectorizer() -> Pipeline:
@@ -55,13 +55,34 @@ def make_vectorizer() -> Pipeline:
     return Pipeline(
         [
             ("columns", table),
-            ("finite", FunctionTransformer(finite_float32)),
+            ("finite", FunctionTransformer(finite_float32, feature_names_out="one-to-one")),
             (
                 "fill",
                 SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
             ),
         ]
     )
+
+
+def feature_origins(vectorizer: Pipeline) -> list[str]:
+    """The column of the table that each output of a fitted :func:`make_vectorizer` was made of.
+
+    Their own names are ``vectorizer.get_feature_names_out()``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [31, None, 40], "city": ["Graz", "Linz", "Graz"]})
+    >>> vectorizer = make_vectorizer().fit(frame)
+    >>> feature_origins(vectorizer)
+    ['age', 'city', 'city', 'age']
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['age', 'city_Graz', 'city_Linz', 'missingindicator_age']
+    """
+    table, fill = vectorizer.named_steps["columns"], vectorizer.named_steps["fill"]
+    outputs = [str(table.output_to_input_[name]) for name in table.get_feature_names_out()]
+    # The imputer adds a column after the others for each that had gaps.
+    return outputs + [outputs[k] for k in fill.indicator_.features_]
 
 
 def finite_float32(table: Any) -> NDArray[np.float32]:

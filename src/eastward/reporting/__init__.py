@@ -1,7 +1,8 @@
 """From results to a report that can be shown: a plain dictionary first, its rendering second.
 
-``evaluation_summary`` and ``report_summary`` make the dictionary; ``render_html``, ``render_markdown`` and
-``write_figures`` turn it into something to read. What a rendering needs is loaded when it is first used.
+``evaluation_summary``, ``importance_summary`` and ``report_summary`` make the dictionary; ``render_html``,
+``render_markdown`` and ``write_figures`` turn it into something to read. What a rendering needs is loaded when it is
+first used.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from eastward.reporting.summary import report_summary
 if TYPE_CHECKING:
     from eastward.reporting.figures import write_figures
     from eastward.reporting.html import render_html
+    from eastward.reporting.importance import importance_summary
     from eastward.reporting.writing import write_report
 
 __all__ = [
     "evaluation_summary",
+    "importance_summary",
     "render_html",
     "render_markdown",
     "report_summary",
@@ -28,6 +31,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "importance_summary": "eastward.reporting.importance",
     "render_html": "eastward.reporting.html",
     "write_figures": "eastward.reporting.figures",
     "write_report": "eastward.reporting.writing",

@@ -13,7 +13,7 @@ from torch import Tensor
 from eastward.confusion import Counts, counts_from_confusion
 from eastward.metrics import Metric
 
-__all__ = ["bootstrap_confusions", "metric_intervals", "values_at"]
+__all__ = ["bootstrap_confusions", "metric_intervals", "values_of"]
 
 # Numbers of a stack of tables, or of draws, that are held at one time (32 MB in float64).
 NUMBERS_AT_ONCE = 4_000_000
@@ -79,14 +79,27 @@ def metric_intervals(
     metrics: Sequence[Metric], tables: Iterator[NDArray[Any]], *, level: float = 0.95
 ) -> list[list[float] | None]:
     """Percentile interval of each metric over a stream of confusion matrices; None if there are none."""
-    values = [
-        torch.stack([values_at(metric, matrices, counts) for metric in metrics])
-        for matrices, counts in map(_matrices_and_counts, tables)
-    ]
+    values = [values_of(metrics, chunk) for chunk in tables]
     if not values:
         return [None for _ in metrics]
     tail = (1 - level) / 2
-    return [np.quantile(row, [tail, 1 - tail]).tolist() for row in torch.cat(values, dim=1).numpy()]
+    return [np.quantile(row, [tail, 1 - tail]).tolist() for row in np.concatenate(values, axis=1)]
+
+
+def values_of(metrics: Sequence[Metric], tables: NDArray[Any]) -> NDArray[np.float64]:
+    """Each of M metrics at each of B confusion matrices: ``(B, C, C)`` to ``(M, B)``.
+
+    Examples
+    --------
+    >>> from eastward.metrics import get
+    >>> values_of([get("accuracy")], np.array([np.eye(2), np.ones((2, 2))])).tolist()
+    [[1.0, 0.5]]
+    """
+    matrices, counts = _matrices_and_counts(tables)
+    values: NDArray[np.float64] = torch.stack(
+        [values_at(metric, matrices, counts) for metric in metrics]
+    ).numpy()
+    return values
 
 
 def values_at(metric: Metric, matrices: Tensor, counts: Tensor) -> Tensor:

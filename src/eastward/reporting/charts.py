@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -21,7 +22,7 @@ from eastward.reporting.svg import (
     ticks,
 )
 
-__all__ = ["calibration_chart", "interval_chart"]
+__all__ = ["calibration_chart", "effect_chart", "importance_chart", "interval_chart"]
 
 # Below this width a label stands above its row instead of beside it.
 NARROW = 500
@@ -37,29 +38,90 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
         return Markup("")
     better = -1 if comparison["higher_is_better"] else 1
     methods.sort(key=lambda method: better * method["mean"])
+    title = f"{wording.metric_title(comparison['metric'])} ({wording.direction(comparison['higher_is_better'])})"
+    baseline = next((m["mean"] for m in methods if m["name"] == comparison["baseline"]), None)
+    kinds = [_kind(method, comparison["baseline"], recommended) for method in methods]
+    description = _interval_description(methods, comparison)
+    return _rows_chart(methods, kinds, width, title, reference=baseline, description=description)
+
+
+def importance_chart(columns: Sequence[Mapping[str, Any]], metric: str, width: int) -> Markup:
+    """What shuffling each column costs, with its interval, and a dashed line at nothing."""
+    kinds = ["recommended" if column["matters"] else "other" for column in columns]
+    title = f"{wording.metric_title(metric)} lost when the column is shuffled"
+    rows = "; ".join(
+        f"{column['name']} {wording.number(column['mean'])} ({wording.interval(column['interval'])})"
+        for column in columns
+    )
+    description = f"{title}, with 95 % intervals: {rows}."
+    return _rows_chart(columns, kinds, width, title, reference=0.0, description=description)
+
+
+def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:
+    """How often each class is decided as the column takes one value after the other."""
+    left, right, top, bottom = 46, width - 12, 12, 182
+    places = _places(effect)
+    low, high = min(places), max(places)
+    x, y = linear_scale(low, high, left, right), linear_scale(0, 1, bottom, top)
+    parts = _horizontal_grid(y, 0, 1, left, right)
+    if effect["kind"] == "number":
+        parts += _vertical_grid(x, low, high, top, bottom, 4)
+    else:
+        parts.append(axis_label(effect["values"][0][:10], left, bottom + 18, "start"))
+        parts.append(axis_label(effect["values"][-1][:10], right, bottom + 18, "end"))
+    for number, shares in enumerate(effect["shares"]):
+        points = [(x(place), y(share)) for place, share in zip(places, shares, strict=True)]
+        parts.append(polyline(points, f"line curve-{number}"))
+        parts += [
+            element("circle", cx=across, cy=up, r=3, class_=f"dot curve-{number}")
+            for across, up in points
+        ]
+    parts.append(_upright("share decided", 13, (top + bottom) / 2))
+    ends = "; ".join(
+        f"{name} from {wording.percent(shares[0], 0)} to {wording.percent(shares[-1], 0)}"
+        for name, shares in zip(effect["classes"], effect["shares"], strict=True)
+    )
+    description = f"Share of rows decided as each class while {effect['name']} grows: {ends}."
+    return drawing(parts, width, bottom + 26, description)
+
+
+def _places(effect: Mapping[str, Any]) -> list[float]:
+    if effect["kind"] == "number":
+        return [float(value) for value in effect["values"]]
+    return [datetime.fromisoformat(value).timestamp() for value in effect["values"]]
+
+
+def _rows_chart(
+    rows: Sequence[Mapping[str, Any]],
+    kinds: Sequence[str],
+    width: int,
+    title: str,
+    *,
+    reference: float | None,
+    description: str,
+) -> Markup:
+    """A line with label, mark, interval and numbers for each row."""
     narrow = width < NARROW
     widest = WIDEST_ABOVE if narrow else WIDEST_BESIDE
-    labels = [_shortened(str(row.get("label") or row["name"]), widest) for row in methods]
+    labels = [_shortened(str(row.get("label") or row["name"]), widest) for row in rows]
     left = 14 if narrow else 26 + max(text_width(label) for label in labels)
     right = width - (14 if narrow else VALUE_COLUMN)
     row_height, top = (50, 8) if narrow else (36, 8)
-    low, high = padded_range([end for method in methods for end in _ends(method)])
+    known = [] if reference is None else [reference]
+    low, high = padded_range([*known, *(end for row in rows for end in _ends(row))])
     scale = linear_scale(low, high, left, right)
-    bottom = top + row_height * len(methods)
+    bottom = top + row_height * len(rows)
     parts = [*_vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]
-    baseline = next((m for m in methods if m["name"] == comparison["baseline"]), None)
-    if baseline:
-        x = scale(baseline["mean"])
+    if reference is not None:
+        x = scale(reference)
         parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="reference"))
-    for position, (method, label) in enumerate(zip(methods, labels, strict=True)):
+    for position, (row, kind, label) in enumerate(zip(rows, kinds, labels, strict=True)):
         y = top + row_height * (position + (0.72 if narrow else 0.5))
-        kind = _kind(method, comparison["baseline"], recommended)
         label_at = (14, y - 15, "start") if narrow else (left - 16, y + 5, "end")
-        parts += _interval_row(method, kind, scale, y)
-        parts += _row_texts(method, kind, label, label_at, width)
-    title = f"{wording.metric_title(comparison['metric'])} ({wording.direction(comparison['higher_is_better'])})"
+        parts += _interval_row(row, kind, scale, y)
+        parts += _row_texts(row, kind, label, label_at, width)
     parts.append(axis_label(title, (left + right) / 2, bottom + 38))
-    return drawing(parts, width, bottom + 46, _interval_description(methods, comparison))
+    return drawing(parts, width, bottom + 46, description)
 
 
 def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:

@@ -15,7 +15,12 @@ from jinja2 import ChainableUndefined, Environment, PackageLoader, Undefined
 from markupsafe import Markup
 
 from eastward.reporting import wording
-from eastward.reporting.charts import calibration_chart, interval_chart
+from eastward.reporting.charts import (
+    calibration_chart,
+    effect_chart,
+    importance_chart,
+    interval_chart,
+)
 from eastward.reporting.page_parts import (
     MAX_MATRIX_CLASSES,
     focus_class,
@@ -35,6 +40,8 @@ __all__ = ["render_html"]
 WIDE, PHONE, SQUARE = 940, 360, 340
 # Up to so many classes a matrix fits beside something else, with its headings written across.
 FEW_CLASSES = 4
+# Columns in the picture of what matters; all are in the table below it.
+COLUMNS_SHOWN = 12
 # A column of the matrix without its name, and all columns together.
 MATRIX_CELL, MATRIX_WIDTH = 55, 850
 SCRIPTS = ("decisions.js", "explorer.js", "page.js")
@@ -80,6 +87,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
             next_command=next_command(summary),
             **_comparison_parts(summary),
             **_evaluation_parts(summary),
+            **_importance_parts(summary),
             **_training_parts(summary),
         )
     )
@@ -137,6 +145,24 @@ def _charts(summary: Mapping[str, Any]) -> dict[str, Markup]:
     if calibration:
         charts["calibration"] = calibration_chart(calibration, SQUARE)
     return charts
+
+
+def _importance_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    importance = summary.get("importance") or {"columns": [], "effects": []}
+    shown, metric = importance["columns"][:COLUMNS_SHOWN], summary["metric"]["name"]
+    effects = [
+        {**effect, "chart": None if effect["kind"] == "category" else effect_chart(effect, SQUARE)}
+        for effect in importance["effects"]
+    ]
+    return {
+        "importance_charts": {
+            name: importance_chart(shown, metric, width) if shown else None
+            for name, width in (("wide", WIDE), ("narrow", PHONE))
+        },
+        "columns_shown": COLUMNS_SHOWN,
+        "matter": [column["name"] for column in importance["columns"] if column["matters"]],
+        "effects": effects,
+    }
 
 
 def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -188,6 +188,22 @@ def _calibration(calibration: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
+def _importance(importance: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            escaped(column["name"]),
+            wording.signed(column["mean"]),
+            wording.interval(column["interval"], sign=True),
+            "yes" if column["matters"] else "may be chance",
+        ]
+        for column in importance["columns"]
+    ]
+    title = escaped(wording.metric_title(summary["metric"]["name"]))
+    note = f"What {title} loses when the values of a column are shuffled among {importance['rows']} held-out rows."
+    head = ["column", "loss", "95 % interval", "matters"]
+    return "\n\n".join(["## What matters", note, _table(head, rows)])
+
+
 def _training(training: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     lines = [*(training.get("sentences") or []), *(training.get("notes") or [])]
     rows = [
@@ -229,6 +245,7 @@ _SECTIONS = {
     "verdict": _verdict,
     "comparison": _comparison,
     "evaluation": _evaluation,
+    "importance": _importance,
     "training": _training,
     "data": _data,
     "commands": _commands,

@@ -27,6 +27,7 @@ _SECTIONS = {
     "verdict": "Verdict",
     "comparison": "Comparison",
     "evaluation": "Held-out rows",
+    "importance": "What matters",
     "explorer": "Explorer",
     "calibration": "Calibration",
     "training": "Training",

@@ -25,6 +25,7 @@ def report_summary(
     data: Mapping[str, Any] | None = None,
     comparison: Mapping[str, Any] | None = None,
     evaluation: Mapping[str, Any] | None = None,
+    importance: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
     verdict: Mapping[str, Any] | None = None,
     commands: Mapping[str, str] | None = None,
@@ -44,6 +45,8 @@ def report_summary(
         ``Comparison.to_dict()``; its single cells are left out.
     evaluation : mapping, optional
         What :func:`evaluation_summary` returns.
+    importance : mapping, optional
+        What :func:`importance_summary` returns.
     training : mapping, optional
         ``{**model.report_, "history": model.history_}`` of a fitted classifier.
     verdict : mapping, optional
@@ -76,6 +79,7 @@ def report_summary(
         "verdict": chosen,
         "comparison": _without_cells(comparison),
         "evaluation": evaluation,
+        "importance": importance,
         "training": _training(training, facts),
         "commands": commands or {},
     }
