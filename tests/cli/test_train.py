@@ -30,7 +30,8 @@ def test_the_folder_holds_model_preprocessing_task_summary_and_report(trained):
     assert {"name": "seen", "kind": "date"} in task["columns"]
     summary = json.loads((trained / "summary.json").read_text())
     assert summary["evaluation"]["rows"] == 48
-    assert "On 48 rows that it has not seen" in summary["verdict"]["sentence"]
+    assert "on new rows" in summary["verdict"]["sentence"]
+    assert "Judged on 48 rows that the model has not seen" in summary["verdict"]["detail"][0]
     assert summary["commands"]["train"].startswith("eastward train ")
     assert "--ignore claim" in summary["commands"]["train"]
     assert "<html" in (trained / "report.html").read_text()

@@ -25,6 +25,7 @@ from eastward.estimators.network.preparation import encode_labels, resolve_metri
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import (
     evaluation_summary,
+    finding,
     importance_summary,
     report_summary,
     write_report,
@@ -125,7 +126,7 @@ def fit_model(
         evaluation=judged,
         importance=_importance(model, task, held) if held.any() else None,
         training=training,
-        verdict=None if comparison is not None else _finding(judged, training, plan),
+        verdict=None if comparison is not None else finding(judged, training, model.metric),
         commands=commands,
     )
     summary["method"] = {"name": plan.method, "label": plan.label, "reason": plan.reason}
@@ -179,29 +180,6 @@ def _repeated(task: Task, held: NDArray[np.bool_]) -> list[str]:
     )
     note(f"look: {sentence}")
     return [sentence]
-
-
-def _finding(
-    judged: Mapping[str, Any] | None, training: Mapping[str, Any], plan: FitPlan
-) -> dict[str, Any]:
-    """The headline of a report without a comparison: what the model reaches on rows it has not seen."""
-    if judged is None:
-        last = training["stages"][-1]["tuned"] if training["stages"] else None
-        sentence = "No rows were held out, and this method does not judge itself."
-        if last is not None:
-            sentence = (
-                f"Cross-validated while training, the model reaches {plan.metric} {last:.3f}."
-            )
-        return {"sentence": sentence, "detail": training["sentences"], "recommended": None}
-    score = judged["metrics"][0]
-    low, high = score["interval"] or (None, None)
-    sure = "" if low is None or high is None else f" (95 % interval {low:.3f} to {high:.3f})"
-    sentence = (
-        f"On {judged['rows']:,} rows that it has not seen, the model reaches "
-        f"{score['name']} {score['value']:.3f}{sure}."
-    )
-    advice = "Whether another method does better on these data: eastward compare."
-    return {"sentence": sentence, "detail": [advice], "recommended": None}
 
 
 def write_summary(summary: Mapping[str, Any], folder: Path) -> None:

@@ -32,7 +32,7 @@ from eastward.estimators.network import EASTClassifier
 from eastward.estimators.network.stream_weights import weight_values
 from eastward.estimators.network.streaming import TableStream, draw_shares, plain_values, rows_for
 from eastward.model_folder import TableModel, save_model
-from eastward.reporting import evaluation_summary, report_summary
+from eastward.reporting import evaluation_summary, finding, report_summary
 from eastward.saved_folder import metric_document
 from eastward.training.streams import ParquetTable
 
@@ -178,7 +178,7 @@ def fit_stream_model(
         data=task.facts,
         evaluation=judged,
         training=training,
-        verdict=_finding(judged, training, plan),
+        verdict=finding(judged, training, classifier.metric_),
         commands=commands,
     )
     summary["method"] = {"name": "eastward", "label": plan.label, "reason": STREAMED}
@@ -202,18 +202,3 @@ def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
 
 def _weights(rows: pa.Table, column: str | None) -> NDArray[np.float32] | None:
     return None if column is None else weight_values(rows.column(column), column)
-
-
-def _finding(
-    judged: Mapping[str, Any] | None, training: Mapping[str, Any], plan: FitPlan
-) -> dict[str, Any]:
-    if judged is None:
-        last = training["stages"][-1]["tuned"]
-        sentence = f"On rows held out while training, the model reaches {plan.metric} {last:.3f}."
-        return {"sentence": sentence, "detail": training["sentences"], "recommended": None}
-    score = judged["metrics"][0]
-    sentence = (
-        f"On {judged['rows']:,} rows that it has not seen, the model reaches "
-        f"{score['name']} {score['value']:.3f}."
-    )
-    return {"sentence": sentence, "detail": training["sentences"], "recommended": None}

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from eastward.reporting.evaluation import evaluation_summary
+from eastward.reporting.finding import finding
 from eastward.reporting.markdown import render_markdown
 from eastward.reporting.summary import report_summary
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "evaluation_summary",
+    "finding",
     "importance_summary",
     "render_html",
     "render_markdown",
