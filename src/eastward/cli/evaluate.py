@@ -114,8 +114,8 @@ def _write(
 ) -> None:
     import shlex
 
-    from eastward.cli.training_words import training_words
     from eastward.reporting import report_summary, write_report
+    from eastward.reporting.training_words import training_words
 
     summary = report_summary(
         f"{model.task['target']} in {data.name}",

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from eastward import _checks, metrics
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
-from eastward.cli.training_words import training_words
 from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings
@@ -30,6 +29,7 @@ from eastward.reporting import (
     report_summary,
     write_report,
 )
+from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
 

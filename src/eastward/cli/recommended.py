@@ -10,7 +10,7 @@ import typer
 
 from eastward.cli.options import command_line
 
-__all__ = ["defaults_from", "remember", "train_command"]
+__all__ = ["compare_command", "defaults_from", "remember", "train_command"]
 
 RECOMMENDED = "recommended.json"
 # What both commands have; the model is trained on the same rows, for the same metric, with the same networks.
@@ -40,11 +40,20 @@ PATHS = ("data", "cost")
 
 def train_command(context: Any, method: str, folder: str = "model") -> str:
     """The `eastward train` that fits ``method`` to the data of the `eastward compare` in ``context``."""
+    words = _shared_words(context).replace("eastward compare", "eastward train", 1)
+    return f"{words} --method {method} --out {folder}"
+
+
+def compare_command(context: Any) -> str:
+    """The `eastward compare` that judges methods on the data of the `eastward train` in ``context``."""
+    return _shared_words(context).replace("eastward train", "eastward compare", 1)
+
+
+def _shared_words(context: Any) -> str:
     left_out: dict[str, Any] = {
         parameter.name: None for parameter in context.command.params if parameter.name not in SHARED
     }
-    words = command_line(context, **left_out).replace("eastward compare", "eastward train", 1)
-    return f"{words} --method {method} --out {folder}"
+    return command_line(context, **left_out)
 
 
 def remember(context: Any, method: str, folder: Path) -> None:

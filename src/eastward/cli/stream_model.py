@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from eastward.cli.fit_model import FitPlan, write_summary
 from eastward.cli.folders import CHECKPOINT
-from eastward.cli.training_words import training_words
 from eastward.data import (
     Column,
     Task,
@@ -33,6 +32,7 @@ from eastward.estimators.network.stream_weights import weight_values
 from eastward.estimators.network.streaming import TableStream, draw_shares, plain_values, rows_for
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, finding, report_summary
+from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.streams import ParquetTable
 

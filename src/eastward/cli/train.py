@@ -13,7 +13,7 @@ from eastward.cli.errors import going_on
 from eastward.cli.folders import REPORT, check_folder
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
-from eastward.cli.recommended import defaults_from
+from eastward.cli.recommended import compare_command, defaults_from
 
 __all__ = ["train"]
 
@@ -331,6 +331,7 @@ def _commands(context: typer.Context, data: Path, out: Path) -> dict[str, str]:
             ["eastward", "predict", str(out), "NEW_DATA", "-o", "predictions.csv"]
         ),
         "evaluate": shlex.join(["eastward", "evaluate", str(out), str(data)]),
+        "compare": compare_command(context),
     }
 
 

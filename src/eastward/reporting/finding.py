@@ -94,10 +94,10 @@ def _certainty(rows: int, score: Mapping[str, Any], title: str) -> str:
 
 
 def _unjudged(training: Mapping[str, Any], title: str) -> dict[str, Any]:
-    stages = training.get("stages") or []
+    known = [stage["tuned"] for stage in training.get("stages") or [] if stage["tuned"] is not None]
     sentence = "No rows were held out, so nothing is known about new rows."
-    if stages:
-        reached = wording.number(stages[-1]["tuned"])
+    if known:
+        reached = wording.number(known[-1])
         sentence = f"Cross-validated while training, the model reaches {title} {reached}."
     return {
         "sentence": sentence,
