@@ -272,7 +272,8 @@ def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
     frame = task.features[held].reset_index(drop=True)
 
     def decide(vectors: NDArray[Any]) -> NDArray[Any]:
-        return np.searchsorted(model.classes, model.classifier.predict(vectors))
+        codes: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
+        return codes
 
     return importance_summary(
         decide,

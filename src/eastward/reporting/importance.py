@@ -111,7 +111,7 @@ def importance_summary(
     model = _ShuffledColumns(decide, rows.vectors, blocks)
     means = _mean_losses(model, rows, len(classes), metric, repeats, random_state)
     intervals = _intervals(model.seen, repeats, rows, len(classes), metric, generator)
-    columns = [
+    columns: list[dict[str, Any]] = [
         {"name": name, "mean": mean, "interval": interval, "matters": interval[0] > 0}
         for name, mean, interval in zip(names, means, intervals, strict=True)
     ]
@@ -150,7 +150,7 @@ class _ShuffledColumns:
     def decisions(self, sources: NDArray[np.int64]) -> NDArray[Any]:
         """Class indices of the table whose values are taken from these rows."""
         moved = self.vectors.copy()
-        for k in np.flatnonzero((sources != self.sources()).any(axis=0)):
+        for k in np.flatnonzero((sources != self.sources()).any(axis=0)).tolist():
             moved[:, self.blocks[k]] = self.vectors[sources[:, k]][:, self.blocks[k]]
         return self.decide(moved)
 
@@ -214,7 +214,8 @@ def _resamples(rows: _Rows, size: int, generator: np.random.Generator) -> NDArra
     for label in np.unique(rows.targets):
         own = np.flatnonzero(rows.targets == label)
         draws[:, own] = generator.multinomial(len(own), np.full(len(own), 1 / len(own)), size=count)
-    return draws * rows.weight
+    masses: NDArray[np.float64] = draws * rows.weight
+    return masses
 
 
 def _tables(

@@ -64,10 +64,10 @@ def next_command(summary: Mapping[str, Any]) -> dict[str, str] | None:
     {'words': 'Train the model:', 'line': 'eastward train a.csv -t y'}
     """
     commands = summary.get("commands") or {}
-    wanted = (summary.get("verdict") or {}).get("next")
+    wanted = str((summary.get("verdict") or {}).get("next"))
     compared = summary.get("comparison") is not None
     for name in (wanted, *(("train", "compare") if compared else ("predict", "evaluate"))):
-        if name in commands:
+        if name in commands and name in _NEXT:
             return {"words": _NEXT[name], "line": commands[name]}
     return None
 
