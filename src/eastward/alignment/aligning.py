@@ -45,6 +45,9 @@ from eastward.training.launch import in_processes, make_fabric, processes_to_sta
 __all__ = ["STAGES", "align"]
 
 STAGES = ("decision", "head", "network")
+# Standard errors by which a stage has to gain (docs/align.md): the head gains on most data sets, by less than a few
+# hundred validation rows can show; the whole network gains on some.
+EVIDENCE = {"decision": -1.0, "head": -2.0, "network": 0.0}
 # Validation frequencies further than this from those of training are worth a sentence.
 FAR_FROM_TRAINING = 0.1
 
@@ -62,7 +65,7 @@ def align(
     classes: Sequence[Any] | None = None,
     stages: Sequence[str] = STAGES,
     refit: bool = False,
-    evidence: float = -1.0,
+    evidence: float | None = None,
     head: str | None = None,
     forward: Forward | None = None,
     ignore_index: int = -100,
@@ -112,10 +115,10 @@ def align(
     refit : bool, default=False
         Train the network stage again, if it is kept, on training and validation rows together. Nothing judges the
         result; the head always learns from both.
-    evidence : float, default=-1.0
-        A stage is kept if its gain on validation rows is more than so many standard errors. The default keeps it unless
-        they speak against it by more than one, because on most data sets the stages gain; 0 asks for a better value, 1
-        for a clear gain.
+    evidence : float, optional
+        A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value, 1
+        for a clear gain. None: minus one for the decision, minus two for the head, zero for the network, because the
+        first two gain on most data sets, by less than a small validation set can show, and the third does not always.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
     forward : callable, optional
@@ -208,7 +211,8 @@ def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]
         _checks.boolean(CALLER, name, options[name])
     for name, least in (("epochs", 1), ("max_rows", 1000), ("random_state", 0)):
         _checks.whole_number(CALLER, name, options[name], at_least=least)
-    _checks.real(CALLER, "evidence", options["evidence"])
+    if options["evidence"] is not None:
+        _checks.real(CALLER, "evidence", options["evidence"])
     _checks.positive(CALLER, "learning_rate", options["learning_rate"])
 
 
@@ -261,12 +265,12 @@ class Work:
         """Classes, or indicators of labels, that the logits alone decide for."""
         return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
 
-    def consider(self, candidate: Candidate, seconds: float) -> bool:
+    def consider(self, stage: str, candidate: Candidate, seconds: float) -> bool:
         """Judge a stage against the best so far, note it, and keep it unless the validation rows speak against it."""
         found: Gain = self.judge.gain(self.best.chosen, candidate.chosen)
-        kept = bool(
-            found.gain > self.options["evidence"] * found.error or found.gain == found.error == 0
-        )
+        asked = self.options["evidence"]
+        hurdle = EVIDENCE[stage] if asked is None else asked
+        kept = bool(found.gain > hurdle * found.error or found.gain == found.error == 0)
         self.note(candidate.name, found.after, seconds, (found.gain, found.error), kept=kept)
         if kept:
             self.best = candidate
@@ -420,7 +424,7 @@ def _decision_stage(work: Work) -> None:
     head = start.head.changed(1.0, start.offsets) if labels else start.head
     decision = None if labels else start.decision
     candidate = Candidate("decision", work.base, head, start.chosen, logits, decision)
-    work.consider(candidate, work.deciding)
+    work.consider("decision", candidate, work.deciding)
 
 
 def _head_stage(work: Work) -> None:
@@ -428,7 +432,7 @@ def _head_stage(work: Work) -> None:
     begin = [work.start.head.changed(1.0, shift) for shift in work.start.by_fold]
     begin.append(work.start.head.changed(1.0, work.start.offsets))
     candidate = _head_candidate(work, "head", work.base, begin, work.train.rows, work.valid)
-    work.consider(candidate, time.perf_counter() - started)
+    work.consider("head", candidate, time.perf_counter() - started)
 
 
 def _head_candidate(
@@ -470,14 +474,14 @@ def _network_stage(work: Work) -> None:
     shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
     logits = _by_fold(shifted, valid.features, work.judge.folds)
     candidate = Candidate("network", network, own, work.decided(logits), logits)
-    kept = work.consider(candidate, time.perf_counter() - started)
+    kept = work.consider("network", candidate, time.perf_counter() - started)
     if not finished:
         raise KeyboardInterrupt
     if kept and "head" in work.options["stages"]:
         started = time.perf_counter()
         train = work.features(network, "train_loader", work.loaders[0]).rows
         again = _head_candidate(work, "network, head again", network, [*shifted, own], train, valid)
-        work.consider(again, time.perf_counter() - started)
+        work.consider("head", again, time.perf_counter() - started)
     if work.options["refit"] and work.best.network is network:
         _refit(work)
 

@@ -88,7 +88,7 @@ def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor
     return logits_in(found)
 
 
-def logits_in(output: Any) -> Tensor:
+def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> Tensor:
     """Logits of what a model returned: a tensor, an output with ``logits``, or a tuple that begins with them.
 
     Examples
@@ -106,9 +106,10 @@ def logits_in(output: Any) -> Tensor:
     else:
         found = getattr(output, "logits", None)
     if not isinstance(found, Tensor):
-        got = f"{type(output).__name__}"
-        advice = "Pass forward=lambda model, inputs: logits."
-        _checks.fail(CALLER, "model", "one that returns logits", got, advice, error=TypeError)
+        names = f" with {list(output)}" if isinstance(output, Mapping) else ""
+        got = f"a {type(output).__name__}{names}"
+        advice = "Pass forward=lambda model, inputs: logits." if caller == CALLER else ""
+        _checks.fail(caller, argument, "an output with logits", got, advice)
     return found
 
 

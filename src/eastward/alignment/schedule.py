@@ -93,7 +93,8 @@ class AlignmentSchedule:
 
     def averages(self, step: int) -> bool:
         """Whether the weights after ``step`` enter the mean."""
-        return self.steps * (1 - self.average_last) <= step + 1 <= self.steps
+        first = min(round(self.steps * (1 - self.average_last)), self.steps - 1)
+        return first <= step < self.steps
 
     def learning_rate(self, of_training: float) -> float:
         """The learning rate of the stage: a fifth of the one that the network was trained with."""
@@ -127,6 +128,8 @@ class ScheduleRun:
     def __init__(self, schedule: AlignmentSchedule, model: nn.Module, loss: Any) -> None:
         self.schedule, self.model, self.loss = schedule, model, loss
         self.mean: AveragedModel | None = None
+        # A framework's loop may call train() between `before` and the forward pass.
+        self._handles = [norm.register_forward_pre_hook(_be_still) for norm in _batch_norms(model)]
 
     def before(self, step: int) -> None:
         """Set the temperature of this step, and keep the statistics of batch norm still."""
@@ -139,7 +142,9 @@ class ScheduleRun:
             self._averaged().update_parameters(self.model)
 
     def finish(self) -> None:
-        """Load the mean into the model; nothing happens if the stage ended before there was one."""
+        """Load the mean into the model, if the stage came that far, and let batch norm go."""
+        for handle in self._handles:
+            handle.remove()
         if self.mean is not None:
             self.model.load_state_dict(self.mean.module.state_dict())
 
@@ -169,7 +174,15 @@ def still_batch_norm(model: nn.Module) -> None:
     >>> layer.training
     False
     """
+    for norm in _batch_norms(model):
+        norm.eval()
+
+
+def _be_still(norm: nn.Module, _given: Any) -> None:
+    norm.eval()
+
+
+def _batch_norms(model: nn.Module) -> list[nn.Module]:
+    """Layers that have statistics of their own."""
     kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the class that all batch norms share
-    for module in model.modules():
-        if isinstance(module, kind) and module.track_running_stats:
-            module.eval()
+    return [one for one in model.modules() if isinstance(one, kind) and one.track_running_stats]

@@ -1,4 +1,4 @@
-"""Lightning: a callback that anneals, remembers the temperature in checkpoints, and logs surrogate and true metric.
+"""Lightning: callbacks that anneal, align, remember their state in checkpoints, and log surrogate and true metric.
 
 The module keeps its own ``training_step``; its loss is an :class:`eastward.EASTLoss` in an attribute. Under DDP the
 loss sums its table over the processes by itself. ``accumulate_grad_batches`` averages the losses of micro-batches,
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from eastward import _checks
+from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun
 from eastward.annealing import PlateauCooling
 from eastward.confusion import Counts, hard_confusion, multilabel_counts
 from eastward.distributed import resolve_reduce
@@ -29,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra(__name__, error, "lightning") from error
 
-__all__ = ["AnnealingCallback", "TrueMetric", "exact_training_step"]
+__all__ = ["AlignmentCallback", "AnnealingCallback", "TrueMetric", "exact_training_step"]
 
 
 class AnnealingCallback(Callback):
@@ -149,6 +150,74 @@ class AnnealingCallback(Callback):
         """Put the temperature back where validation before the next epoch sees it."""
         if self.temperature is not None:
             _loss_of(pl_module, self.loss).temperature = self.temperature
+
+
+class AlignmentCallback(Callback):
+    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in Lightning's loop.
+
+    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
+    the last steps, and loads their mean when training ends.
+
+    Parameters
+    ----------
+    schedule : AlignmentSchedule
+        Its ``steps`` are those of the whole training, ``trainer.estimated_stepping_batches``.
+    loss : str, default="loss"
+        Name of the module's attribute that holds the loss, such as ``schedule.loss()``.
+
+    Examples
+    --------
+    >>> callback = AlignmentCallback(AlignmentSchedule("f1_macro", steps=100))
+    >>> callback.schedule(99)
+    0.05
+    """
+
+    def __init__(self, schedule: AlignmentSchedule, *, loss: str = "loss") -> None:
+        self.schedule, self.loss = schedule, loss
+        self.run: ScheduleRun | None = None
+        self._saved: dict[str, Any] = {}
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Begin, or go on from a checkpoint."""
+        self.run = self.schedule.follow(pl_module, _loss_of(pl_module, self.loss))
+        self.run.load_state_dict(self._saved)
+
+    def on_train_batch_start(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,  # noqa: ARG002 - Lightning's signature
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+    ) -> None:
+        """Set the temperature of the step that this batch belongs to."""
+        if self.run is not None:
+            self.run.before(trainer.global_step)
+            self._step = trainer.global_step
+
+    def on_train_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,  # noqa: ARG002 - Lightning's signature
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+    ) -> None:
+        """Take the weights into the mean, after a batch that ended a step."""
+        if self.run is not None and trainer.global_step > self._step:
+            self.run.after(self._step)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Load the mean."""
+        if self.run is not None:
+            self.run.finish()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The mean so far."""
+        return {} if self.run is None else self.run.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._saved = state_dict
 
 
 class TrueMetric:

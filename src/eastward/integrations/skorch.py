@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
+from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun
 from eastward.annealing import PlateauCooling
 from eastward.integrations._extras import missing_extra
 from eastward.losses import EASTLoss
@@ -23,7 +24,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra(__name__, error, "skorch") from error
 
-__all__ = ["Annealing", "metric_criterion"]
+__all__ = ["Aligning", "Annealing", "metric_criterion"]
 
 
 def metric_criterion(
@@ -88,9 +89,7 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
 
     def on_epoch_begin(self, net: Any, **_more: Any) -> None:
         """Assign the temperature of this epoch."""
-        if not hasattr(net.criterion_, "temperature"):
-            got, advice = type(net.criterion_).__name__, "Pass **metric_criterion(...) to the net."
-            _checks.fail("Annealing", "criterion", "an EASTLoss", got, advice)
+        check_criterion("Annealing", net)
         plateau = isinstance(self.schedule, PlateauCooling)
         epoch = len(net.history) - 1
         temperature = self.schedule.temperature if plateau else self.schedule(epoch)  # type: ignore[operator,union-attr]
@@ -104,3 +103,47 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
         self.schedule.step(float(net.history[-1, self.monitor]))
         if self.schedule.finished:
             raise KeyboardInterrupt  # skorch's way to end training
+
+
+class Aligning(Callback):  # type: ignore[misc]  # skorch is untyped
+    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in skorch's loop.
+
+    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
+    the last steps, and loads their mean when training ends.
+
+    Parameters
+    ----------
+    schedule : AlignmentSchedule
+        Its ``steps`` are those of one call of ``fit``: epochs times training batches.
+    """
+
+    def __init__(self, schedule: AlignmentSchedule) -> None:
+        self.schedule = schedule
+
+    def on_train_begin(self, net: Any, **_more: Any) -> None:
+        """Begin with the net's module and criterion."""
+        check_criterion("Aligning", net)
+        self.run_: ScheduleRun = self.schedule.follow(net.module_, net.criterion_)
+        self.step_ = 0
+
+    def on_batch_begin(self, net: Any, *, training: bool = False, **_more: Any) -> None:  # noqa: ARG002
+        """Set the temperature of this step."""
+        if training:
+            self.run_.before(self.step_)
+
+    def on_batch_end(self, net: Any, *, training: bool = False, **_more: Any) -> None:  # noqa: ARG002
+        """Take the weights into the mean, if it is time."""
+        if training:
+            self.run_.after(self.step_)
+            self.step_ += 1
+
+    def on_train_end(self, net: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Load the mean."""
+        self.run_.finish()
+
+
+def check_criterion(caller: str, net: Any) -> None:
+    """The criterion must be one that has a temperature."""
+    if not hasattr(net.criterion_, "temperature"):
+        got, advice = type(net.criterion_).__name__, "Pass **metric_criterion(...) to the net."
+        _checks.fail(caller, "criterion", "an EASTLoss", got, advice)

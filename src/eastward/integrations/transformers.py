@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
+from eastward.alignment.batches import logits_in
+from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun
 from eastward.annealing import PlateauCooling
 from eastward.confusion import hard_confusion, multilabel_counts
 from eastward.integrations._extras import missing_extra
@@ -27,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra(__name__, error, "hf") from error
 
-__all__ = ["AnnealingCallback", "MetricLoss", "compute_metrics", "metric_loss"]
+__all__ = ["AlignmentCallback", "AnnealingCallback", "MetricLoss", "compute_metrics", "metric_loss"]
 
 
 class MetricLoss:
@@ -174,6 +176,51 @@ class AnnealingCallback(TrainerCallback):
             state.log_history[-1]["temperature"] = logs["temperature"]
 
 
+class AlignmentCallback(TrainerCallback):
+    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in the Trainer.
+
+    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
+    the last steps, and loads their mean when training ends. A resumed run averages the steps that it takes itself.
+
+    Parameters
+    ----------
+    loss : MetricLoss
+        The one that the Trainer trains with: ``metric_loss(schedule.metric, prior=schedule.prior)``.
+    schedule : AlignmentSchedule
+        Its ``steps`` are the Trainer's ``max_steps``.
+    """
+
+    def __init__(self, loss: MetricLoss, schedule: AlignmentSchedule) -> None:
+        self.loss, self.schedule = loss, schedule
+        self.run: ScheduleRun | None = None
+
+    def on_train_begin(
+        self,
+        args: Any,  # noqa: ARG002 - the Trainer's signature
+        state: Any,  # noqa: ARG002
+        control: Any,  # noqa: ARG002
+        model: Any = None,
+        **_more: Any,
+    ) -> None:
+        """Begin with the Trainer's model."""
+        self.run = self.schedule.follow(model, self.loss.loss)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Set the temperature of this step."""
+        if self.run is not None:
+            self.run.before(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Take the weights into the mean, if it is time."""
+        if self.run is not None:
+            self.run.after(state.global_step - 1)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
+        """Load the mean."""
+        if self.run is not None:
+            self.run.finish()
+
+
 def compute_metrics(
     metric: str | Metric | Sequence[str | Metric] = "f1_macro",
     *,
@@ -229,9 +276,4 @@ def class_second(logits: Tensor, labels: Tensor, *, multilabel: bool) -> Tensor:
 
 
 def _logits(outputs: Any) -> Tensor:
-    """Models return an output with logits, or a tuple that begins with them when no labels are given."""
-    if isinstance(outputs, dict) and "logits" not in outputs:
-        expected = "an output with logits"
-        _checks.fail("metric_loss", "outputs", expected, f"one with {list(outputs)}")
-    logits: Tensor = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
-    return logits
+    return logits_in(outputs, caller="metric_loss", argument="outputs")
