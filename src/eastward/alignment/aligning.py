@@ -116,8 +116,8 @@ def align(
         Train the network stage again, if it is kept, on training and validation rows together. Nothing judges the
         result; the head always learns from both.
     evidence : float, optional
-        A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value, 1
-        for a clear gain. None: minus one for the decision, minus two for the head, zero for the network, because the
+        A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value,
+        1 for a clear gain. None: minus one for the decision, minus two for the head, zero for the network, because the
         first two gain on most data sets, by less than a small validation set can show, and the third does not always.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
