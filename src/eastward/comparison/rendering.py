@@ -1,11 +1,11 @@
-"""A comparison as a table: Markdown, plain text and HTML, from its plain dictionary."""
+"""A comparison as a table: Markdown and plain text, from its plain dictionary."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-__all__ = ["to_html", "to_markdown", "to_text"]
+__all__ = ["to_markdown", "to_text"]
 
 _NONE = "–"
 
@@ -35,23 +35,6 @@ def to_text(summary: dict[str, Any]) -> str:
     rule = "-" * max(map(len, lines))
     verdict = summary["verdict"]
     return "\n".join([lines[0], rule, *lines[1:], "", verdict["sentence"], *verdict["detail"]])
-
-
-def to_html(summary: dict[str, Any]) -> str:
-    """Verdict and table for a notebook; everything that comes from outside is escaped."""
-    head, *body = _table(summary)
-    rows = "".join(f"<tr>{_html_cells(row, 'td')}</tr>" for row in body)
-    verdict = summary["verdict"]
-    detail = "".join(f"<li>{escape(sentence)}</li>" for sentence in verdict["detail"])
-    return (
-        f"<div><p><strong>{escape(verdict['sentence'])}</strong></p>"
-        f"<table><thead><tr>{_html_cells(head, 'th')}</tr></thead><tbody>{rows}</tbody></table>"
-        f"<ul>{detail}</ul></div>"
-    )
-
-
-def _html_cells(row: list[str], tag: str) -> str:
-    return "".join(f"<{tag}>{escape(entry)}</{tag}>" for entry in row)
 
 
 def _table(summary: dict[str, Any]) -> list[list[str]]:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from eastward import _checks
+from eastward._views import comparison_html
 from eastward.comparison import rendering
 from eastward.comparison.cells import Problem, fit_options, pass_interruption_on
 from eastward.comparison.methods import Method
@@ -154,8 +155,7 @@ class Comparison:
     def __str__(self) -> str:
         return rendering.to_text(self.to_dict())
 
-    def _repr_html_(self) -> str:
-        return rendering.to_html(self.to_dict())
+    _repr_html_ = comparison_html
 
 
 @dataclass(frozen=True)

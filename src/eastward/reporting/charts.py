@@ -22,7 +22,7 @@ from eastward.reporting.svg import (
     ticks,
 )
 
-__all__ = ["calibration_chart", "effect_chart", "importance_chart", "interval_chart"]
+__all__ = ["calibration_chart", "effect_chart", "importance_chart", "interval_chart", "stage_chart"]
 
 # Below this width a label stands above its row instead of beside it.
 NARROW = 500
@@ -55,6 +55,16 @@ def importance_chart(columns: Sequence[Mapping[str, Any]], metric: str, width: i
     )
     description = f"{title}, with 95 % intervals: {rows}."
     return _rows_chart(columns, kinds, width, title, reference=0.0, description=description)
+
+
+def stage_chart(
+    steps: Sequence[Mapping[str, Any]], title: str, higher_is_better: bool, width: int
+) -> Markup:
+    """Scores of the steps of training in their order; the last one is what the classifier does."""
+    kinds = ["other"] * (len(steps) - 1) + ["recommended"]
+    rows = "; ".join(f"{step['name']} {wording.number(step['mean'])}" for step in steps)
+    axis = f"{title} on held-out rows ({wording.direction(higher_is_better)})"
+    return _rows_chart(steps, kinds, width, axis, reference=None, description=f"{axis}: {rows}.")
 
 
 def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:

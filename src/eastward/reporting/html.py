@@ -8,7 +8,6 @@ import json
 import shlex
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader, Undefined
@@ -31,10 +30,11 @@ from eastward.reporting.page_parts import (
     section_names,
     sorted_methods,
 )
+from eastward.reporting.styles import asset, style_sheet
 from eastward.reporting.svg import text_width
 from eastward.reporting.training_chart import closing_gap, training_chart
 
-__all__ = ["render_html"]
+__all__ = ["comparison_parts", "environment", "render_html", "trusted"]
 
 # Widths of the pictures in their own units; a style sheet shows one or the other.
 WIDE, PHONE, SQUARE = 940, 360, 340
@@ -73,19 +73,19 @@ def render_html(summary: Mapping[str, Any]) -> str:
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             summary=summary,
-            style=_trusted(_asset("report.css")),
-            script=_trusted(script),
-            script_hash=_trusted(digest),
+            style=trusted(style_sheet("report.css")),
+            script=trusted(script),
+            script_hash=trusted(digest),
             page_data=_embedded(_page_data(summary)),
             sections=section_names(summary),
             charts=_charts(summary),
             facts=key_figures(summary),
             next_command=next_command(summary),
-            **_comparison_parts(summary),
+            **comparison_parts(summary),
             **_evaluation_parts(summary),
             **_importance_parts(summary),
             **_training_parts(summary),
@@ -93,7 +93,8 @@ def render_html(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+def comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table and the picture of methods need besides the comparison itself."""
     comparison = summary.get("comparison") or {"methods": []}
     labels = {row["name"]: row.get("label") or row["name"] for row in comparison["methods"]}
     recommended = (summary.get("verdict") or {}).get("recommended")
@@ -202,12 +203,13 @@ def _embedded(data: Any) -> Markup:
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return _trusted(text)
+    return trusted(text)
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates, with every value escaped and numbers written as people read them."""
+    templates = Environment(
         loader=PackageLoader("eastward.reporting"),
         autoescape=True,
         undefined=ChainableUndefined,
@@ -222,9 +224,11 @@ def _environment() -> Environment:
         wording.seconds,
         wording.signed,
     ):
-        environment.filters[function.__name__] = _forgiving(function)
-    environment.filters["metric_title"] = wording.metric_title
-    return environment
+        templates.filters[function.__name__] = _forgiving(function)
+    templates.filters["metric_title"] = wording.metric_title
+    templates.filters["headline"] = lambda text: wording.sentences(text)[0]
+    templates.filters["after_headline"] = lambda text: wording.sentences(text)[1]
+    return templates
 
 
 def _forgiving(function: Any) -> Any:
@@ -239,15 +243,10 @@ def _forgiving(function: Any) -> Any:
 
 @cache
 def _script() -> str:
-    body = "\n".join(_asset(name) for name in SCRIPTS)
+    body = "\n".join(asset(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{body}}})();\n'
 
 
-@cache
-def _asset(name: str) -> str:
-    return resources.files("eastward.reporting").joinpath("templates", name).read_text("utf-8")
-
-
-def _trusted(text: str) -> Markup:
+def trusted(text: str) -> Markup:
     """Text of this package's own, or escaped by hand: not to be escaped again."""
     return Markup(text)  # noqa: S704 - see above; nothing else calls Markup on a variable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ __all__ = [
     "number",
     "percent",
     "seconds",
+    "sentences",
     "signed",
 ]
 
@@ -136,6 +138,18 @@ def direction(higher_is_better: bool | None) -> str:
     'lower is better'
     """
     return f"{'lower' if higher_is_better is False else 'higher'} is better"
+
+
+def sentences(text: str) -> tuple[str, str]:
+    """The first sentence of a verdict, which stands out, and the rest.
+
+    Examples
+    --------
+    >>> sentences("Use trees: 0.61 against 0.59. More data would tell.")
+    ('Use trees: 0.61 against 0.59.', 'More data would tell.')
+    """
+    first, _, rest = re.sub(r"([.!?]) (?=[A-Z])", r"\1\0", str(text), count=1).partition("\0")
+    return first, rest
 
 
 def headline(summary: Mapping[str, Any]) -> Mapping[str, Any] | None:

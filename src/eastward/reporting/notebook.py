@@ -1,0 +1,130 @@
+"""What a notebook shows of a comparison and of a fitted classifier: verdict, picture, table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from eastward import metrics
+from eastward.metrics import Metric
+from eastward.reporting import wording
+from eastward.reporting.charts import interval_chart, stage_chart
+from eastward.reporting.html import comparison_parts, environment, trusted
+from eastward.reporting.styles import style_sheet
+from eastward.reporting.summary import plain, report_summary
+from eastward.reporting.training_chart import training_chart
+from eastward.reporting.training_words import training_words
+
+__all__ = ["classifier_view", "comparison_view"]
+
+WIDE, PHONE = 900, 360
+
+
+def comparison_view(comparison: Mapping[str, Any]) -> str:
+    """A comparison: its verdict, means and intervals as a picture, and a table from best to worst.
+
+    Parameters
+    ----------
+    comparison : mapping
+        ``Comparison.to_dict()``.
+
+    Returns
+    -------
+    str
+        HTML in which everything that comes from outside is escaped; light or dark as the notebook is.
+    """
+    shown: dict[str, Any] = plain({key: comparison[key] for key in comparison if key != "cells"})
+    verdict = shown["verdict"]
+    recommended = verdict["recommended"]
+    charts = {
+        f"intervals_{name}": interval_chart(shown, recommended, width)
+        for name, width in (("wide", WIDE), ("narrow", PHONE))
+    }
+    title = wording.metric_title(shown["metric"])
+    return _rendered(
+        eyebrow=f"Verdict: {len(shown['methods'])} methods, {shown['splits']} splits, {title}",
+        sentence=verdict["sentence"],
+        comparison=shown,
+        charts=charts,
+        detail=verdict["detail"],
+        **comparison_parts({"comparison": shown, "verdict": verdict}),
+    )
+
+
+def classifier_view(classifier: Any) -> str:
+    """A fitted classifier: what it reaches on held-out rows, step by step, and how it decides.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Fitted, with ``classes_`` and ``report_``.
+
+    Returns
+    -------
+    str
+        HTML in which everything that comes from outside is escaped; light or dark as the notebook is.
+    """
+    metric = _metric_of(classifier)
+    training = report_summary("", metric, training=training_words(classifier))["training"]
+    steps = _steps(training["stages"])
+    title = wording.metric_title(metric.name)
+    return _rendered(
+        eyebrow=f"{type(classifier).__name__}, {len(classifier.classes_)} classes",
+        sentence=_reached(steps, title),
+        chart=stage_chart(steps, title, metric.higher_is_better, WIDE) if steps else None,
+        decision=_decision(classifier),
+        notes=training["notes"],
+        detail=training["sentences"],
+        training_chart=_course(training["history"], metric),
+        parameters={name: repr(value) for name, value in classifier.get_params(deep=False).items()},
+    )
+
+
+def _rendered(**parts: Any) -> str:
+    template = environment().get_template("notebook.html.j2")
+    return template.render(style=trusted(style_sheet("notebook.css")), **parts)
+
+
+def _metric_of(classifier: Any) -> Metric:
+    own = getattr(classifier, "metric_", None)
+    return metrics.as_metric(classifier.metric) if own is None else own
+
+
+def _steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Held-out scores in the order of training: each stage, and the last one with its tuned decision."""
+    steps = [
+        {"name": stage["name"], "mean": stage["argmax"]}
+        for stage in stages
+        if stage["argmax"] is not None
+    ]
+    if stages and stages[-1]["tuned"] is not None:
+        steps.append({"name": "with the tuned decision", "mean": stages[-1]["tuned"]})
+    return steps
+
+
+def _reached(steps: Sequence[Mapping[str, Any]], title: str) -> str:
+    if not steps:
+        return f"Fitted and decided for {title}."
+    return f"{title[:1].upper()}{title[1:]} {wording.number(steps[-1]['mean'])} on rows held out while training."
+
+
+def _decision(classifier: Any) -> list[dict[str, Any]]:
+    """What the decision multiplies each probability by, at most one; nothing where the most probable class is taken."""
+    offsets = getattr(classifier, "offsets_", None)
+    if offsets is None or len(offsets) != len(classifier.classes_) or not any(offsets):
+        return []
+    highest = max(float(offset) for offset in offsets)
+    factors = [math.exp(float(offset) - highest) for offset in offsets]
+    return [
+        {"label": str(label), "factor": factor}
+        for label, factor in zip(classifier.classes_, factors, strict=True)
+    ]
+
+
+def _course(history: Sequence[Mapping[str, Any]], metric: Metric) -> Markup | None:
+    if not history:
+        return None
+    return training_chart(history, metric.name, WIDE, higher_is_better=metric.higher_is_better)

@@ -1,0 +1,29 @@
+"""Style sheets of the page and of notebook views, which share colours, tables and pictures."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+__all__ = ["asset", "style_sheet"]
+
+
+@cache
+def style_sheet(name: str) -> str:
+    """A style sheet with its colours and shared rules put in.
+
+    Examples
+    --------
+    >>> "@light" in style_sheet("report.css"), "--card" in style_sheet("notebook.css")
+    (False, True)
+    """
+    _, light, dark = re.split(r"^@(?:light|dark)$", asset("colours.css"), flags=re.MULTILINE)
+    parts = {"@light;": light.strip(), "@dark;": dark.strip(), "@parts;": asset("parts.css")}
+    return re.sub(r"@(?:light|dark|parts);", lambda found: parts[found[0]], asset(name))
+
+
+@cache
+def asset(name: str) -> str:
+    """A file beside the templates."""
+    return resources.files("eastward.reporting").joinpath("templates", name).read_text("utf-8")
