@@ -15,7 +15,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks papers)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow check lint types imports spelling docs bench bench-fit compare-tables reproduce quality-quick quality clean
+.PHONY: help demo test slow test-all check lint types imports spelling docs bench bench-fit compare-tables reproduce quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +23,15 @@ help: ## list the targets
 demo: $(INSTALLED) ## install, compare methods on an embedded data set, train a model and write its report
 	$(BIN)/eastward demo --out build/demo
 
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist worksteal --durations=20
+
 test: $(INSTALLED) ## run the quick tests and the examples in docstrings
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 slow: $(INSTALLED) ## run the slow tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) -m slow
+	$(PYTEST) -m slow
+
+test-all: test slow ## run every test
 
 check: lint types imports spelling docs ## run every check below: style, types, imports, spelling, docs
 

@@ -56,6 +56,7 @@ def expected_failures(model):
     return EXPECTED_FAILURES if isinstance(model.estimator, LogisticRegression) else {}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         quick(LogisticRegression(C=1), n_bags=1),
@@ -302,6 +303,7 @@ def test_clone_and_pickle(four_classes):
     np.testing.assert_array_equal(loaded.predict_proba(X_test), model.predict_proba(X_test))
 
 
+@pytest.mark.slow
 def test_the_same_random_state_gives_the_same_model(four_classes):
     X, _, y, _ = four_classes
     fits = [

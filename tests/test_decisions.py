@@ -261,6 +261,7 @@ def test_some_break_points_stand_for_all():
     assert value(log_probabilities, targets, "f1_macro", thinned) - plain > 0.7 * gain > 0
 
 
+@pytest.mark.slow
 def test_the_functions_need_no_scikit_learn():
     code = "import sys, eastward.decisions; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -385,6 +386,7 @@ def test_evidence_keeps_what_every_bootstrap_finds():
     torch.testing.assert_close(found.offsets, plain_bags)
 
 
+@pytest.mark.slow
 def test_offsets_that_bootstraps_do_not_share_are_shrunk():
     for seed in range(3):
         found = decisions.offset_evidence(*noise_problem(seed), n_bags=8, guard=None)

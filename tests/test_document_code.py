@@ -145,6 +145,7 @@ def marked(page):
     return pytest.param(page, marks=quiet, id=page.stem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_the_code_of_the_page_runs(page, names, request):
     if "DistributedDataParallel" in page.read_text(encoding="utf-8"):

@@ -46,6 +46,7 @@ def test_list_shows_every_name_with_its_time():
     assert "btg-table4" in run("list").stdout
 
 
+@pytest.mark.slow
 def test_a_smoke_run_writes_page_numbers_picture_and_overview(tmp_path):
     done = run("run", "btg-table4", "--scale", "smoke", "--out", tmp_path)
     assert done.exit_code == 0, done.stderr
@@ -61,6 +62,7 @@ def test_a_smoke_run_writes_page_numbers_picture_and_overview(tmp_path):
     assert (tmp_path / "btg-table4" / "README.md").read_text() == text
 
 
+@pytest.mark.slow
 def test_json_is_the_summary(tmp_path):
     words = ("--scale", "smoke", "--out", tmp_path, "--seeds", 2, "--json", "--method", "f1_btg")
     done = json.loads(run("run", "btg-table4", *words).stdout)

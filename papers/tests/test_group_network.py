@@ -94,6 +94,7 @@ def scene(generator):
     return frame_graph(positions, around + math.pi, (group[first] == group[second]).long())
 
 
+@pytest.mark.slow
 def test_groups_are_learned_with_the_metric_as_loss():
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)

@@ -18,6 +18,7 @@ import eastward as ew
 from eastward.estimators.boosting import EASTBoostingClassifier
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_probabilities_are_restored_and_decide(backend, classes):
@@ -235,6 +236,7 @@ def test_mistakes_are_named(changes, message):
         quick().set_params(**changes).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_named_with_its_extra():
     code = (
         "import sys; sys.modules['lightgbm'] = None\n"

@@ -34,6 +34,7 @@ def test_a_saved_model_is_the_model(fitted, tmp_path):
     assert loaded.get_params() == ours
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_numbers(fitted, tmp_path):
     X, _ = frame(seed=3)
     fitted.save(tmp_path / "model")

@@ -118,6 +118,7 @@ def test_costs_and_preferences_reach_the_comparison_and_its_report(table, tmp_pa
     assert done.json["metric"] == "f_beta"
 
 
+@pytest.mark.slow
 def test_estimators_of_ones_own_are_compared_in_several_processes(table, tmp_path, monkeypatch):
     code = "from sklearn.naive_bayes import GaussianNB\nclass OwnBayes(GaussianNB):\n    pass\n"
     (tmp_path / "my_models.py").write_text(code)
@@ -145,6 +146,7 @@ def test_the_help_of_compare_names_every_method():
         assert re.search(rf"[ (]{name}{re.escape(star)}[,;. ]", shown), name
 
 
+@pytest.mark.slow
 def test_names_from_data_are_never_read_as_markup(tmp_path):
     frame = claims(80).replace({"fraud": {"yes": "[red]yes[/red]", "no": "[/]"}})
     frame.to_csv(tmp_path / "a.csv", index=False)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from command_runs import SMALL, run
 
 
@@ -33,6 +34,7 @@ def as_in_germany(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**numbers, visitors=visitors, day=frame["day"].dt.strftime("%d.%m.%Y"))
 
 
+@pytest.mark.slow
 def test_decimal_commas_score_and_predict_what_points_do(tmp_path):
     points, commas = tmp_path / "points.csv", tmp_path / "commas.csv"
     weather().to_csv(points, index=False)

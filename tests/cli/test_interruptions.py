@@ -34,6 +34,7 @@ def started(*words, wait_for) -> subprocess.Popen:
     return process
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_very_same_model(table, tmp_path):
     words = ["train", table, "-t", "fraud", "--ignore", "claim", *SLOW]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
@@ -51,6 +52,7 @@ def test_a_killed_run_is_resumed_to_the_very_same_model(table, tmp_path):
     assert np.array_equal(*probabilities)
 
 
+@pytest.mark.slow
 def test_control_c_says_how_to_go_on_and_leaves_nothing_half_written(table, tmp_path):
     folder = tmp_path / "m"
     words = [

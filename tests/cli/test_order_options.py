@@ -86,6 +86,7 @@ def test_streamed_tables_refuse_what_needs_all_rows(tmp_path):
     assert "--group of train must be left out for a table that is streamed" in done.err
 
 
+@pytest.mark.slow
 def test_compare_takes_both(path):
     words = ["-t", "fraud", "--methods", "random_forest,random_forest_tuned", "--splits", "2"]
     small = ["--hidden", "4", "--epochs", "2", "--jobs", "1"]

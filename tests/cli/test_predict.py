@@ -33,6 +33,7 @@ def test_probabilities_are_the_models_to_the_last_bit(trained, tmp_path, ending)
     assert written["prediction"].tolist() == np.array(["no", "yes"])[expected.argmax(1)].tolist()
 
 
+@pytest.mark.slow
 def test_training_saving_and_a_fresh_process_give_the_same_bits(table, tmp_path):
     task = load_task(table, "fraud", ignore=["claim"])
     vectorizer = make_vectorizer()
@@ -50,6 +51,7 @@ def test_training_saving_and_a_fresh_process_give_the_same_bits(table, tmp_path)
     assert np.array_equal(read_table(out)[PROBABILITIES].to_numpy(), here)
 
 
+@pytest.mark.slow
 def test_predicting_loads_nothing_that_only_training_needs():
     code = "import sys, eastward.model_folder; print([m for m in sys.modules if m == 'lightning_fabric'])"
     loaded = subprocess.run(

@@ -70,6 +70,7 @@ def test_a_program_gets_one_document(table, tmp_path):
     assert "look: " in done.err
 
 
+@pytest.mark.slow
 def test_a_preference_becomes_a_beta_and_moves_the_decision(table, tmp_path):
     words = ["train", table, "-t", "fraud", "--ignore", "claim", *SMALL]
     predicted = {}

@@ -121,6 +121,7 @@ def test_the_sceptics_baseline_is_the_default_without_its_metric_stage():
     }
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_results_of_one():
     X, y = overlapping(200)
     methods = {"mine": RandomForestClassifier(10), "random": Random()}
@@ -328,6 +329,7 @@ def test_a_cell_that_cannot_be_written_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_names_in_the_store_are_the_same_in_another_process():
     code = (
         "import numpy as np, pandas as pd, eastward as ew\n"

@@ -132,6 +132,7 @@ def test_columns_of_one_name_are_refused():
         read_table(frame)
 
 
+@pytest.mark.slow
 def test_a_column_that_changes_its_mind_while_streaming_is_named(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("n,s\n" + "1,x\n" * 3_000_000 + "oops,y\n")

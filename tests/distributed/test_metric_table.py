@@ -138,6 +138,7 @@ def assert_same_direction_and_length(ours: torch.Tensor, expected: torch.Tensor)
     assert (ours.norm() / expected.norm()).item() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("world", WORLDS)

@@ -36,6 +36,7 @@ def plain(tmp_path_factory) -> dict:
     return torch.load(folder / "plain.pt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ddp", "checkpointed", "exact_backward", "fsdp"])
 def test_the_gradient_is_that_of_one_process_with_all_rows(plain, kind):
     scenario = SCENARIOS["sample weights"]
@@ -45,6 +46,7 @@ def test_the_gradient_is_that_of_one_process_with_all_rows(plain, kind):
     torch.testing.assert_close(plain[kind], gradient(model), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_after_a_killed_worker_torchrun_goes_on_from_the_checkpoint(tmp_path):
     done = torchrun("elastic", tmp_path, "--max-restarts=1")
     assert done.returncode == 0, done.stderr[-3000:]

@@ -36,6 +36,7 @@ class Die(Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_model_of_one():
     """Odd row numbers: batches and validation rows do not divide by two, and nothing is padded."""
     X, y = clusters(counts=(151, 78, 26))
@@ -52,6 +53,7 @@ def test_two_processes_train_the_model_of_one():
     assert first[0]["valid_loss"] == pytest.approx(first[1]["valid_loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_networks_of_ones_own_are_cross_fitted_by_two_processes():
     X, y = clusters(counts=(71, 38, 16))
     own = partial(model, module=torch.nn.Linear, patience=1, max_epochs=8)
@@ -79,6 +81,7 @@ def fitted_in_a_job(path: Path) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_streams_and_loaders_are_dealt_out_to_the_processes_of_a_job(tmp_path):
     X, y = clusters(counts=(300, 150, 51))
     columns = {f"f{k}": X[:, k] for k in range(X.shape[1])}
@@ -95,6 +98,7 @@ def test_streams_and_loaders_are_dealt_out_to_the_processes_of_a_job(tmp_path):
     assert weights.keys() == weights_of(alone).keys()
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setenv("EASTWARD_CHECKPOINT_SECONDS", "0")
     X, y = clusters(counts=(60, 30, 12))
@@ -118,6 +122,7 @@ def is_ended_while_it_complains():
     raise ValueError("nobody will read this")
 
 
+@pytest.mark.slow
 def test_half_a_complaint_of_a_process_that_was_ended_is_not_read():
     with pytest.raises(RuntimeError, match=r"process \d was ended by SIGKILL"):
         in_processes(2, is_ended_while_it_complains)
@@ -146,6 +151,7 @@ def agreed_in_a_job(folder: Path) -> None:
     torch.save({"history": fitted.history_, "weights": weights_of(fitted)}, path)
 
 
+@pytest.mark.slow
 def test_ranks_agree_on_cooling_stopping_and_the_best_epoch(tmp_path):
     in_processes(2, partial(agreed_in_a_job, tmp_path))
     first, second = (torch.load(tmp_path / f"rank-{k}.pt", weights_only=False) for k in range(2))
@@ -161,6 +167,7 @@ def test_ranks_agree_on_cooling_stopping_and_the_best_epoch(tmp_path):
         np.testing.assert_array_equal(value, second["weights"][name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_command_line_trains_in_two_processes(tmp_path, streamed):
     X, y = clusters(counts=(240, 120, 60))

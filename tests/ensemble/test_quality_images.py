@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.quality import images  # the benchmarks are no installed package
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [1, 2])
 def test_the_start_of_the_aligned_networks_is_cross_entropy(monkeypatch, folds):
     monkeypatch.setitem(images.TRAINING, "max_epochs", 3)

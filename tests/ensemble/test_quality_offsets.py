@@ -28,6 +28,7 @@ def sample(num_classes, rows=200, seed=0, confidence=1.0):
     return torch.from_numpy(confidence * scores).log_softmax(1).numpy(), codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "num_classes", "options"),
     [

@@ -74,6 +74,7 @@ def test_fewer_rows_than_it_takes_to_hold_some_out():
         quick().fit(X, ["a", "b", "c", "d"])
 
 
+@pytest.mark.slow
 def test_a_class_with_one_row_works_with_a_warning(table):
     X, y = table
     y = y.copy()
@@ -257,6 +258,7 @@ def test_a_failed_fit_leaves_the_random_state_of_torch_alone(table):
     assert torch.random.get_rng_state().equal(before)
 
 
+@pytest.mark.slow
 def test_good_input_warns_of_nothing(table):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -76,6 +76,7 @@ def test_it_works_in_a_pipeline_and_in_cross_validation(table):
     assert scores["test_roc_auc_ovr"].min() > 0.5
 
 
+@pytest.mark.slow
 def test_weights_are_routed_to_fit_and_score(table):
     X, y = table
     weights = np.where(y == 2, 30.0, 1.0)
@@ -127,6 +128,7 @@ def test_numbers_of_every_type_are_features(table, dtype):
     assert quick(max_epochs=1).fit(X, y).predict(X).shape == y.shape
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -185,6 +187,7 @@ def test_the_default_settings_are_those_of_the_paper():
     assert model.recipe == "auto"
 
 
+@pytest.mark.slow
 def test_the_number_of_folds_follows_the_data_and_the_module(table):
     assert quick(n_folds="auto", max_epochs=1).fit(*table).n_folds_ == 5
     assert quick(n_folds="auto", max_epochs=1, recipe="paper").fit(*table).n_folds_ == 1

@@ -167,6 +167,7 @@ def test_several_labels_at_once():
     assert names == ["cross-entropy", "aligned"]
 
 
+@pytest.mark.slow
 def test_weights_change_the_model_and_a_weight_of_zero_removes_the_row(table):
     X, y = table
     plain = quick().fit(X, y)
@@ -180,6 +181,7 @@ def test_weights_change_the_model_and_a_weight_of_zero_removes_the_row(table):
     assert (heavy.predict(X) == 2).sum() > (light.predict(X) == 2).sum()
 
 
+@pytest.mark.slow
 def test_the_scale_of_weights_does_not_matter(table):
     X, y = table
     weights = np.random.default_rng(0).random(len(y)) + 0.1
@@ -189,6 +191,7 @@ def test_the_scale_of_weights_does_not_matter(table):
     assert same_model(quick().fit(X, y), quick().fit(X, y, sample_weight=np.full(len(y), 8.0)))
 
 
+@pytest.mark.slow
 def test_class_weights_are_sample_weights(table):
     X, y = table
     names = np.array(["ant", "bee", "cat"])[y]
@@ -256,6 +259,7 @@ def mean_recall_of_two(confusion):
     return recalls[1:].mean()
 
 
+@pytest.mark.slow
 def test_a_metric_is_a_name_an_object_or_any_callable(table):
     X, y = table
     named, given = quick("f1_macro").fit(X, y), quick(get("f1_macro")).fit(X, y)

@@ -54,6 +54,7 @@ def test_batches_come_in_the_order_of_the_loader(parts):
     assert model.n_iter_ == 2
 
 
+@pytest.mark.slow
 def test_a_model_learns_from_a_loader(parts):
     train, valid = parts
     loader = DataLoader(TensorDataset(*train), batch_size=16, shuffle=True)
@@ -65,6 +66,7 @@ def test_a_model_learns_from_a_loader(parts):
     assert same_model(model, again), "the shuffling follows random_state too"
 
 
+@pytest.mark.slow
 def test_validation_data_may_be_a_loader_a_table_or_tensors(parts):
     train, valid = parts
     loader = DataLoader(TensorDataset(*train), batch_size=50)

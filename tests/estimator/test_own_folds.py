@@ -68,6 +68,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_kind_of_module_is_cross_fitted_saved_and_loaded(name, table, tmp_path):
     module, problem = PROBLEMS[name]

@@ -123,6 +123,7 @@ def test_a_cost_scores_negative(table):
     assert (model.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
 
 
+@pytest.mark.slow
 def test_without_a_tuned_decision_there_are_no_offsets(table, fresh):
     for model in (quick(tune_decision=False), quick(recipe="cross_entropy"), quick(recipe="paper")):
         model.fit(*table)

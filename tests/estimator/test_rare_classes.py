@@ -147,6 +147,7 @@ def test_the_report_of_an_ordinary_fit_says_nothing_of_batches(rare_table, setti
     assert not [note for note in model.report_["notes"] if "most batches" in note]
 
 
+@pytest.mark.slow
 def test_the_batches_of_a_loader_are_counted_as_they_come(rare_table):
     X, y = rare_table
     codes = np.searchsorted(np.unique(y), y)

@@ -36,6 +36,7 @@ def last_bias(state):
     return list(state.values())[-1].flatten()
 
 
+@pytest.mark.slow
 def test_the_last_stages_train_on_every_row_and_as_long_as_the_first(table):
     watch = Watch()
     model = quick(n_folds=1, refit=True, callbacks=[watch]).fit(*table)

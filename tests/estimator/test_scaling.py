@@ -86,12 +86,14 @@ def test_bins_decide_how_wide_the_first_layer_is(bins, width, tmp_path):
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_auto_leaves_large_tables_alone():
     X = table(6000)
     model = ew.EASTClassifier(hidden=(4,), max_epochs=1, n_folds=1, random_state=0)
     assert model.fit(X, X[:, 0] > 0).scaler_.pieces is None
 
 
+@pytest.mark.slow
 def test_a_network_learns_a_narrow_band_better_with_pieces():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 6)).astype(np.float32)

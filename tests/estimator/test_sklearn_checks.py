@@ -16,6 +16,7 @@ STOCHASTIC = "check_sample_weight_equivalence_on_dense_data"
 EXPECTED = {STOCHASTIC: "batches of a weighted table are not batches of a repeated one"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:classes with a single row:UserWarning")
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
 # One check passes infinite labels, which scikit-learn casts on its way to refusing them.

@@ -101,6 +101,7 @@ def test_annealing_follows_the_schedule():
     assert 0 < run.callback_metrics["val_f1_macro"].item() <= 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_remembers_the_temperature(tmp_path):
     def schedule():
         return ew.annealing.PlateauCooling(0.2, 0.5, patience=1, min_delta=10, max_cold_steps=9)
@@ -156,6 +157,7 @@ def test_nothing_is_logged_of_epochs_with_another_loss_or_on_request():
     assert set(silent.callback_metrics) == {"temperature"}
 
 
+@pytest.mark.slow
 def test_a_plateau_ends_training():
     cooling = ew.annealing.PlateauCooling(0.2, 0.5, patience=1, min_delta=10, max_cold_steps=2)
     run = trainer(max_epochs=50, callbacks=[AnnealingCallback(cooling)])

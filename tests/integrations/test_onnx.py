@@ -37,6 +37,7 @@ def run(path, X):
     return session.run(["probabilities", "classes"], {"features": X})
 
 
+@pytest.mark.slow
 def test_probabilities_and_decisions_are_the_models(table, tmp_path):
     X, y = table
     model = quick().fit(X, y)
@@ -53,6 +54,7 @@ def test_probabilities_and_decisions_are_the_models(table, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
+@pytest.mark.slow
 def test_a_tuned_decision_is_part_of_the_graph(table, tmp_path):
     X, y = table
     model = ew.TunedDecisionClassifierCV(
@@ -66,6 +68,7 @@ def test_a_tuned_decision_is_part_of_the_graph(table, tmp_path):
     assert not np.array_equal(classes, probabilities.argmax(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_folds", [1, 2])
 def test_a_module_of_ones_own_and_two_classes(table, tmp_path, n_folds):
     X, y = table
@@ -81,6 +84,7 @@ def test_a_module_of_ones_own_and_two_classes(table, tmp_path, n_folds):
     assert (classes.astype(bool) == model.predict(rows)).mean() > 0.99
 
 
+@pytest.mark.slow
 def test_independent_labels(table, tmp_path):
     X, y = table
     model = quick().fit(X, np.stack([y == "ant", y == "bee"], axis=1).astype(int))

@@ -21,6 +21,7 @@ def fitted(logger):
     return model.history_
 
 
+@pytest.mark.slow
 def test_tensorboard_holds_every_epoch(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -36,6 +37,7 @@ def test_tensorboard_holds_every_epoch(tmp_path):
     assert any(tag.endswith("temperature") for tag in tags)
 
 
+@pytest.mark.slow
 def test_mlflow_holds_every_epoch(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     logger = MLFlowLogger("eastward", tracking_uri=(tmp_path / "runs").as_uri())

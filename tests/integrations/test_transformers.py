@@ -54,12 +54,14 @@ def assert_equal_gradients(found, expected, factor=1.0):
         torch.testing.assert_close(found[name], factor * value, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_the_gradient_is_plain_pytorchs(accumulation):
     found = trainer_gradients(adapter.metric_loss("f1_macro"), accumulation)
     assert_equal_gradients(found, plain_gradients(accumulation))
 
 
+@pytest.mark.slow
 def test_a_mean_loss_without_the_adapter_is_four_times_too_large():
     loss = ew.EASTLoss("accuracy")
 
@@ -109,6 +111,7 @@ def test_evaluation_reports_the_metric_of_that_name(tmp_path):
     assert found["eval_loss"] == pytest.approx(loss.item(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_annealing_follows_the_schedule_and_is_logged(tmp_path):
     loss = adapter.metric_loss("f1_macro")
     schedule = ew.annealing.geometric_schedule(0.2, 0.5)
@@ -126,6 +129,7 @@ def test_annealing_follows_the_schedule_and_is_logged(tmp_path):
         adapter.AnnealingCallback(loss, schedule, every="month")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_at_its_temperature(tmp_path):
     def trained(steps, resume):
         loss = adapter.metric_loss("f1_macro")
@@ -179,6 +183,7 @@ def logged_temperatures(trainer):
     return [entry["temperature"] for entry in trainer.state.log_history if "loss" in entry]
 
 
+@pytest.mark.slow
 def test_a_plateau_cools_and_ends_training(tmp_path):
     trainer = plateau_trainer(tmp_path, steps=50, max_cold_steps=2)
     trainer.train()
@@ -192,6 +197,7 @@ def test_a_plateau_cools_and_ends_training(tmp_path):
         unknown.train()
 
 
+@pytest.mark.slow
 def test_a_resumed_plateau_goes_on_where_it_was(tmp_path):
     plateau_trainer(tmp_path, steps=2, max_cold_steps=9).train()
     resumed = plateau_trainer(tmp_path, steps=5, max_cold_steps=9)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 def test_the_triton_kernels_compute_what_the_definition_computes():
     pytest.importorskip("triton", reason="Triton is not installed")
     checks = Path(__file__).with_name("triton_interpreted.py")

@@ -117,6 +117,7 @@ def test_a_comparison_where_lower_is_better_stands_lowest_first(summary):
     assert labels == [method["label"] for method in ranked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 150])
 def test_many_classes_stay_well_under_five_megabytes(size):
     rng = np.random.default_rng(0)

@@ -110,6 +110,7 @@ def test_the_threshold_slider_recomputes_everything(browser, report_path, summar
             assert shown(page, "cost") == pytest.approx(wrong, abs=6e-4)
 
 
+@pytest.mark.slow
 def test_the_slider_of_beta_finds_the_best_f_beta(browser, report_path, summary):
     scores = summary["evaluation"]["scores"]
     margins = np.unique(-np.diff(logs_of(scores), axis=1))
@@ -194,6 +195,7 @@ def test_the_command_trains_for_what_is_seen(browser, report_path):
         )
 
 
+@pytest.mark.slow
 def test_no_word_of_a_command_is_broken_on_a_phone(browser, report_path):
     lines_of_words = """[...document.querySelectorAll(".command code")].map((code) => {
         const text = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), found = [];

@@ -124,6 +124,7 @@ def test_an_unknown_ending_is_named(summary, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", [False, True])
 def test_figures_are_drawn_as_png_and_svg(summary, tmp_path, hostile):
     paths = write_figures(hostile_summary() if hostile else summary, tmp_path / "figures")
@@ -141,6 +142,7 @@ def test_figures_are_drawn_as_png_and_svg(summary, tmp_path, hostile):
             assert len(list(drawing.iter())) > 40
 
 
+@pytest.mark.slow
 def test_a_figure_of_a_missing_part_is_not_drawn(summary, tmp_path):
     paths = write_figures({**summary, "comparison": None, "training": None}, tmp_path)
     assert {path.stem for path in paths} == {"confusion", "calibration"}

@@ -103,6 +103,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert again_result.history == result.history
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     train(tmp_path)
     message = (
@@ -112,6 +113,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         load_checkpoint(tmp_path / "training.ckpt", "another run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "empty", "not a run"])
 def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
     train(tmp_path)

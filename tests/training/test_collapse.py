@@ -158,6 +158,7 @@ def unpredicted_by(run):
     return unpredicted(run.valid_tables[0])
 
 
+@pytest.mark.slow
 def test_a_member_beyond_help_goes_back_to_the_start_and_the_stage_ends():
     rows = small_rows(folds=1)
     start = trained(rows).member_state(0)

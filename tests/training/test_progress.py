@@ -94,6 +94,7 @@ def terminal_output(verbose):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode())
 
 
+@pytest.mark.slow
 def test_in_a_terminal_there_is_a_bar_with_the_numbers():
     shown = terminal_output(verbose=1)
     line = shown.splitlines()[-1]
@@ -106,5 +107,6 @@ def test_in_a_terminal_there_is_a_bar_with_the_numbers():
     assert re.search(r"\d:\d\d:\d\d", line), "time left"
 
 
+@pytest.mark.slow
 def test_a_silent_run_leaves_a_terminal_empty():
     assert terminal_output(verbose=0) == ""

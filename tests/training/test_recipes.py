@@ -69,6 +69,7 @@ def replayed_plateaus(losses, patience, max_cold_steps):
     return counts
 
 
+@pytest.mark.slow
 def test_the_paper_recipe_cools_on_plateaus_stops_and_keeps_the_lowest_loss():
     members, result, recorder = train("paper")
     losses = [record["valid_loss"] for record in result.history]

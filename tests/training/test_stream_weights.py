@@ -126,6 +126,7 @@ def test_weights_that_are_none_are_named(tmp_path):
         small().fit(negative, "label", np.ones(120))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_command_line_trains_and_judges_with_weights(tmp_path, streamed):
     X, y = clusters(counts=(300, 200, 100))

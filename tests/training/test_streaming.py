@@ -151,6 +151,7 @@ def small(**changes):
     return quick(**{"n_folds": "auto", "max_epochs": 4, "batch_size": 64, **changes})
 
 
+@pytest.mark.slow
 def test_fit_on_files_is_as_good_as_fit_in_memory(labelled):
     folder, X, y = labelled
     model = small().fit(folder, "label")
@@ -172,6 +173,7 @@ def test_steps_have_enough_rows_of_the_rarest_class():
     assert stage_options(asked, 1000, rarest=0.01)["effective_batch"] == 256
 
 
+@pytest.mark.slow
 def test_the_same_seed_and_files_give_the_same_bits(labelled):
     folder, _, _ = labelled
     assert same_model(small().fit(folder, "label"), small().fit(folder, "label"))
@@ -188,6 +190,7 @@ class Crash(Callback):
             raise RuntimeError("power cut")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash", [(0, 3), (2, 11)])
 def test_a_run_that_died_within_an_epoch_ends_with_the_same_bits(
     labelled, tmp_path, crash, monkeypatch

@@ -30,6 +30,7 @@ def folder(tmp_path):
     return data
 
 
+@pytest.mark.slow
 def test_a_folder_becomes_a_model_with_a_report(folder, tmp_path):
     out = tmp_path / "model"
     arguments = ["train", str(folder), "-t", "fraud", "-o", str(out), "--epochs", "40", "--quiet"]

@@ -48,6 +48,7 @@ def test_a_study_goes_on_where_it_was_left(data, tmp_path):
     assert tune(*data, space=GRID, trials=4, storage=storage, parameters=QUICK) == second
 
 
+@pytest.mark.slow
 def test_a_database_is_a_storage_too(data, tmp_path):
     url = f"sqlite:///{tmp_path / 'study.db'}"
     tune(*data, space=GRID, trials=1, storage=url, parameters=QUICK)
@@ -64,6 +65,7 @@ tune(*clusters(counts=(60, 40, 20)), space=GRID, trials=4, storage=sys.argv[1], 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["journal", "database"])
 def test_two_workers_share_one_study(data, tmp_path, kind):
     """The second one looks for the study while the first one works on it."""
@@ -91,6 +93,7 @@ def test_a_study_of_other_data_is_refused(data, tmp_path):
         tune(X, y, "accuracy", space=GRID, trials=1, storage=storage, parameters=QUICK)
 
 
+@pytest.mark.slow
 def test_trials_that_fall_behind_are_stopped(data):
     """After four trials that learn, one that learns nothing is stopped by the metric."""
     rates = (3e-2, 2e-2, 1.5e-2, 1e-2, 1e-9, 2e-9, 3e-9, 4e-9)
@@ -133,6 +136,7 @@ def test_bad_arguments_are_named(data):
         tune(*data, trials=0)
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_best_parameters(data, tmp_path):
     from eastward.cli import app
 
