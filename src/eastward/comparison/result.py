@@ -14,11 +14,12 @@ from sklearn.pipeline import make_pipeline
 from eastward import _checks
 from eastward._views import comparison_html
 from eastward.comparison import rendering
+from eastward.comparison.belief import Belief, Prior
 from eastward.comparison.cells import Problem, fit_options, pass_interruption_on
 from eastward.comparison.methods import Method
 from eastward.comparison.splits import split_seed
-from eastward.comparison.summary import absolute_margin, method_rows
-from eastward.comparison.verdict import verdict
+from eastward.comparison.summary import absolute_margin, method_rows, score_table
+from eastward.comparison.verdict import pair_belief, verdict
 from eastward.metrics import Metric
 
 __all__ = ["Comparison", "Progress"]
@@ -44,6 +45,8 @@ class Comparison:
         Differences up to it count as a tie.
     problem : Problem, optional
         The data, for :meth:`fit_recommended`.
+    prior : Prior or None
+        What the splits are weighed with.
 
     Notes
     -----
@@ -57,6 +60,7 @@ class Comparison:
     test_ratio: float
     tie_margin: float
     problem: Problem | None = field(default=None, repr=False, compare=False)
+    prior: Prior | None = field(default=None, repr=False)
 
     @cached_property
     def methods(self) -> list[dict[str, Any]]:
@@ -69,21 +73,56 @@ class Comparison:
             baseline=self.baseline,
             test_ratio=self.test_ratio,
             tie_margin=self.tie_margin,
+            prior=self.prior,
         )
 
     @cached_property
     def verdict(self) -> dict[str, Any]:
         """``sentence``, ``detail`` (further sentences) and ``recommended`` (a method's name)."""
-        scores = [c["score"] for c in self.cells if c["method"] == self.baseline]
-        reference = np.array([np.nan if score is None else score for score in scores])
         return verdict(
             self.methods,
             self.cells,
             metric=self.metric,
             baseline=self.baseline,
-            margin=absolute_margin(self.metric, self.tie_margin, reference),
+            margin=self._margin,
             efforts={method.name: method.effort for method in self.compared},
+            pairs=self.gain,
+            prior=self.prior,
         )
+
+    def gain(self, method: str, other: str) -> Belief | None:
+        """What to believe of the gain of one method over another.
+
+        Parameters
+        ----------
+        method, other : str
+            Names of two methods.
+
+        Returns
+        -------
+        Belief or None
+            ``expected``, ``low``, ``high``, ``better``, ``equal``; None if they share fewer than two splits.
+        """
+        names = [entry.name for entry in self.compared]
+        return pair_belief(
+            self._scores[names.index(method)],
+            self._scores[names.index(other)],
+            names=(method, other),
+            metric=self.metric,
+            test_ratio=self.test_ratio,
+            margin=self._margin,
+            prior=self.prior,
+        )
+
+    @cached_property
+    def _scores(self) -> Any:
+        return score_table([method.name for method in self.compared], self.cells)
+
+    @cached_property
+    def _margin(self) -> float:
+        names = [method.name for method in self.compared]
+        reference = self._scores[names.index(self.baseline)]
+        return absolute_margin(self.metric, self.tie_margin, reference)
 
     def fit_recommended(self) -> Any:
         """The recommended method, fitted on all rows.

@@ -9,18 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eastward.comparison.belief import Belief, Prior
 from eastward.comparison.statistics import (
     average_ranks,
     corrected_mean,
     holm,
     wins_ties_losses,
 )
+from eastward.comparison.verdict import pair_belief
 from eastward.metrics import Metric
 
-__all__ = ["absolute_margin", "method_rows"]
+__all__ = ["absolute_margin", "method_rows", "score_table"]
 
 _MEASURED = ("log_loss", "brier", "ece", "seconds")
-_UNKNOWN = {"mean": None, "interval": [None, None], "probability": None, "adjusted_p": None}
+_UNKNOWN = {
+    "mean": None,
+    "interval": [None, None],
+    "expected": None,
+    "probability": None,
+    "equal": None,
+    "adjusted_p": None,
+}
 
 
 def method_rows(
@@ -32,6 +41,7 @@ def method_rows(
     baseline: str,
     test_ratio: float,
     tie_margin: float,
+    prior: Prior | None = None,
 ) -> list[dict[str, Any]]:
     """Numbers of each method, and of its paired differences to the baseline.
 
@@ -49,6 +59,9 @@ def method_rows(
         Test rows over training rows.
     tie_margin : float
         As in :func:`absolute_margin`.
+    prior : Prior, optional
+        What the splits are weighed with in ``expected``, ``probability`` and ``equal``; means, intervals and adjusted
+        p-values are of the splits alone.
 
     Returns
     -------
@@ -57,7 +70,7 @@ def method_rows(
         failures, errors``; None where there are too few results. Differences are method minus baseline in units of the
         metric; probabilities are those of being *better*, whichever direction the metric has.
     """
-    scores = _score_table(names, cells)
+    scores = score_table(names, cells)
     reference = scores[list(names).index(baseline)]
     direction = 1.0 if metric.higher_is_better else -1.0
     margin = absolute_margin(metric, tie_margin, reference)
@@ -71,7 +84,19 @@ def method_rows(
                 "name": name,
                 "label": label,
                 **_level(own[np.isfinite(own)], test_ratio, metric),
-                "difference": _difference(gains, direction, test_ratio),
+                "difference": _difference(gains, direction, test_ratio)
+                | _believed(
+                    pair_belief(
+                        own,
+                        reference,
+                        names=(name, baseline),
+                        metric=metric,
+                        test_ratio=test_ratio,
+                        margin=margin,
+                        prior=prior,
+                    ),
+                    direction,
+                ),
                 "wins": wins,
                 "ties": ties,
                 "losses": losses,
@@ -91,7 +116,7 @@ def absolute_margin(metric: Metric, tie_margin: float, reference: NDArray[Any]) 
     return tie_margin * abs(float(known.mean())) if len(known) else tie_margin
 
 
-def _score_table(names: Sequence[str], cells: Sequence[dict[str, Any]]) -> NDArray[Any]:
+def score_table(names: Sequence[str], cells: Sequence[dict[str, Any]]) -> NDArray[Any]:
     """``(methods, splits)``, NaN where there is no result; splits without any result are left out."""
     splits = sorted({cell["split"] for cell in cells})
     table = np.full((len(names), len(splits)), np.nan)
@@ -118,15 +143,21 @@ def _difference(gains: NDArray[Any], direction: float, test_ratio: float) -> dic
     return {
         "mean": direction * gain.mean + 0.0,  # minus zero is zero
         "interval": [end + 0.0 for end in ends],
-        "probability": gain.probability,
-        "adjusted_p": None,
+        "adjusted_p": 1 - gain.probability,
     }
+
+
+def _believed(belief: Belief | None, direction: float) -> dict[str, Any]:
+    if belief is None:
+        return {}
+    expected = direction * belief.expected + 0.0
+    return {"expected": expected, "probability": belief.better, "equal": belief.equal}
 
 
 def _adjust(differences: list[dict[str, Any]]) -> None:
     """One-sided p-values of being better, adjusted for how many methods try."""
-    known = [difference for difference in differences if difference["probability"] is not None]
-    adjusted = holm(np.array([1 - difference["probability"] for difference in known]))
+    known = [difference for difference in differences if difference["adjusted_p"] is not None]
+    adjusted = holm(np.array([difference["adjusted_p"] for difference in known]))
     for difference, value in zip(known, adjusted.tolist(), strict=True):
         difference["adjusted_p"] = value
 

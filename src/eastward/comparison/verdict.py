@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from eastward.comparison.belief import Belief, Prior, believed_gain
 from eastward.metrics import Metric
 
-__all__ = ["verdict"]
+__all__ = ["pair_belief", "recommended", "verdict"]
 
-# One-sided, so that a single method is called better exactly when its 95 % interval excludes zero; after the
-# adjustment for the number of methods, so that the best of ten by chance is not called a gain.
-SIGNIFICANCE = 0.025
+# More than half of the mass within the margin: practically equal.
+MOSTLY = 0.5
+# How sure, in words: the first whose probability is reached.
+SURE = ((0.975, "almost certainly"), (0.9, "very likely"), (0.75, "likely"), (0.0, "perhaps"))
 _WORSE_PROBABILITIES = 1.05
 _NOTABLY_SLOWER = 2.0
 
 Row = dict[str, Any]
+# (one method, another) -> what to believe of the gain of the first over the second
+Pairs = Callable[[str, str], Belief | None]
 
 
 def verdict(
@@ -26,12 +33,13 @@ def verdict(
     baseline: str,
     margin: float,
     efforts: Mapping[str, int],
+    pairs: Pairs,
+    prior: Prior | None = None,
 ) -> Row:
     """The recommendation and its reasons.
 
-    A method is recommended over the baseline if it is better with confidence (corrected for shared rows and for the
-    number of methods), by more than ``margin``, and never failed. Among several such methods within ``margin`` of the
-    best one, the one of least effort is taken. Otherwise the baseline stays.
+    It is a decision under uncertainty: of the methods that never failed, the one with the highest expected score is
+    taken, or a simpler one that is practically equal to it. How sure that is, is said and does not decide.
 
     Parameters
     ----------
@@ -47,6 +55,10 @@ def verdict(
         Differences up to it do not matter.
     efforts : mapping from str to int
         Effort of each method, by name.
+    pairs : callable
+        What to believe of the gain of one method over another; None where they share too few splits.
+    prior : Prior, optional
+        What the splits were weighed with, to be said in words.
 
     Returns
     -------
@@ -55,65 +67,185 @@ def verdict(
     """
     reference = next(row for row in rows if row["name"] == baseline)
     others = [row for row in rows if row["name"] != baseline]
-    recommended, sentence = _recommendation(reference, others, metric, margin, efforts)
+    chosen, sentences = _recommendation(reference, others, metric, margin, efforts, pairs)
     detail = [
+        *sentences[1:],
+        *_weighing_sentences(chosen, reference, others, metric, prior),
         *_aligned_sentences(reference, others, margin, metric),
         *_plain_sentences(reference, others, margin, metric),
-        *_calibration_sentences(recommended, rows),
-        *_time_sentences(recommended, reference),
+        *_calibration_sentences(chosen, rows),
+        *_time_sentences(chosen, reference),
         *_caveats(rows, cells),
     ]
-    name = None if recommended is None else recommended["name"]
-    return {"sentence": sentence, "detail": detail, "recommended": name}
+    name = None if chosen is None else chosen["name"]
+    return {"sentence": sentences[0], "detail": detail, "recommended": name}
+
+
+def recommended(
+    expected: Mapping[str, float], efforts: Mapping[str, int], pairs: Pairs, baseline: str
+) -> str:
+    """The method with the highest expected score, or the simplest one that is practically equal to it.
+
+    Parameters
+    ----------
+    expected : mapping
+        Expected gain of each method over one and the same; higher is better.
+    efforts : mapping
+        Effort of each.
+    pairs : callable
+        As in :func:`verdict`.
+    baseline : str
+        Preferred among equals of equal effort: what is there stays.
+
+    Returns
+    -------
+    str
+        A name.
+
+    Examples
+    --------
+    >>> equal = Belief(expected=0.001, low=-0.002, high=0.004, better=0.7, equal=0.97)
+    >>> expected, efforts = {"forest": 0.020, "ensemble": 0.021}, {"forest": 1, "ensemble": 6}
+    >>> recommended(expected, efforts, lambda one, other: equal, baseline="ensemble")
+    'forest'
+    """
+
+    def trouble(name: str) -> tuple[int, bool]:
+        return efforts[name], name != baseline
+
+    best = max(expected, key=expected.__getitem__)
+    close = [best]
+    for name in expected:
+        gain = pairs(best, name) if trouble(name) < trouble(best) else None
+        if gain is not None and gain.equal > MOSTLY:
+            close.append(name)
+    return min(close, key=lambda name: (*trouble(name), -expected[name]))
+
+
+def pair_belief(
+    one: NDArray[Any],
+    other: NDArray[Any],
+    *,
+    names: tuple[str, str],
+    metric: Metric,
+    test_ratio: float,
+    margin: float,
+    prior: Prior | None,
+) -> Belief | None:
+    """What to believe of the gain of one method over another, from their scores on the same splits.
+
+    Parameters
+    ----------
+    one, other : ndarray
+        ``(J,)`` scores in units of the metric, NaN where a method failed.
+    names : tuple of str
+        Of the two, for what is known of them beforehand.
+    metric : Metric
+        Its direction says what is better.
+    test_ratio, margin
+        As in :func:`~eastward.comparison.belief.believed_gain`.
+    prior : Prior or None
+        What is known beforehand.
+
+    Returns
+    -------
+    Belief or None
+        None if they share fewer than two splits.
+    """
+    direction = 1.0 if metric.higher_is_better else -1.0
+    gains = direction * (one - other)
+    gains = gains[np.isfinite(gains)]
+    if len(gains) < 2:
+        return None
+    if prior is None:
+        return believed_gain(gains, test_ratio, margin)
+    known = prior.expected(*names, metric, float(np.nanmean(np.abs(other))))
+    noise = prior.noise_of(metric, float(np.nanmean(np.abs(other))))
+    return believed_gain(gains, test_ratio, margin, expected=known, noise=noise)
 
 
 def _recommendation(
-    reference: Row, others: list[Row], metric: Metric, margin: float, efforts: Mapping[str, int]
-) -> tuple[Row | None, str]:
+    reference: Row,
+    others: list[Row],
+    metric: Metric,
+    margin: float,
+    efforts: Mapping[str, int],
+    pairs: Pairs,
+) -> tuple[Row | None, list[str]]:
     if reference["mean"] is None:
-        return (
-            None,
-            f"No verdict: {reference['label']} failed on every split, so nothing can be compared with it.",
-        )
+        sentence = f"No verdict: {reference['label']} failed on every split, so nothing can be compared with it."
+        return None, [sentence]
     direction = 1.0 if metric.higher_is_better else -1.0
-    known = [row for row in others if row["difference"]["mean"] is not None]
-    by_gain = sorted(known, key=lambda row: -direction * row["difference"]["mean"])
-    winners = [row for row in by_gain if _is_better(row, direction, margin)]
-    if winners:
-        best = direction * winners[0]["difference"]["mean"]
-        close = [row for row in winners if best - direction * row["difference"]["mean"] <= margin]
-        chosen = min(close, key=lambda row: efforts[row["name"]])
-        return chosen, _gain_sentence(chosen, reference, metric, len(others))
-    return reference, _no_gain_sentence(reference, by_gain, direction, margin)
+    sound = {row["name"]: row for row in others if _is_candidate(row)}
+    expected = {name: direction * row["difference"]["expected"] for name, row in sound.items()}
+    own = reference["name"]
+    name = recommended({own: 0.0, **expected}, efforts, pairs, own)
+    if name != reference["name"]:
+        return sound[name], [_use_sentence(sound[name], reference, metric, margin)]
+    if not expected:
+        return reference, [f"Use {reference['label']}: no other method was judged on every split."]
+    nearest = sound[max(expected, key=expected.__getitem__)]
+    return reference, [_stay_sentence(reference, nearest, margin)]
 
 
-def _is_better(row: Row, direction: float, margin: float) -> bool:
+def _is_candidate(row: Row) -> bool:
+    return row["difference"]["mean"] is not None and not row["failures"]
+
+
+def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float) -> str:
     difference = row["difference"]
-    sure = difference["adjusted_p"] is not None and difference["adjusted_p"] < SIGNIFICANCE
-    return sure and direction * difference["mean"] > margin and not row["failures"]
-
-
-def _gain_sentence(row: Row, reference: Row, metric: Metric, tried: int) -> str:
-    among = f", allowing for {tried} methods tried" if tried > 1 else ""
+    values = f"{metric.name} {row['mean']:.3f} against {reference['mean']:.3f}"
+    if difference["equal"] > MOSTLY:
+        return (
+            f"No gain: use {row['label']}, which is simpler than {reference['label']} and practically equal to it "
+            f"({values}; within {margin:.2g} with {_percent(difference['equal'])})."
+        )
+    sure = next(words for reached, words in SURE if difference["probability"] >= reached)
     return (
-        f"Use {row['label']}: {metric.name} {row['mean']:.3f} against {reference['mean']:.3f} of "
-        f"{reference['label']}, {_difference(row)}{among}."
+        f"Use {row['label']}, {sure} better than {reference['label']}: {values}; {_how_sure(row)}."
     )
 
 
-def _no_gain_sentence(reference: Row, by_gain: list[Row], direction: float, margin: float) -> str:
-    sentence = f"No gain: use {reference['label']}."
-    ahead = [row for row in by_gain if direction * row["difference"]["mean"] > margin]
-    if not ahead:
-        return f"{sentence} No other method did better by more than {margin:.2g}."
-    best = ahead[0]
-    if best["failures"]:
-        return f"{sentence} {_capital(best)} failed on {_splits(best['failures'])}."
-    allowing = f", allowing for {len(by_gain)} methods tried" if len(by_gain) > 1 else ""
+def _stay_sentence(reference: Row, nearest: Row, margin: float) -> str:
+    difference = nearest["difference"]
+    if difference["equal"] > MOSTLY:
+        return (
+            f"No gain: use {reference['label']}. The best of the others, {nearest['label']}, is within "
+            f"{margin:.2g} of it with {_percent(difference['equal'])}."
+        )
     return (
-        f"{sentence} No other method is better with confidence{allowing}; the nearest is "
-        f"{best['label']}, {_difference(best)}. More splits or more data would tell."
+        f"Use {reference['label']}: no other method is expected to do better. The nearest is "
+        f"{nearest['label']}; {_how_sure(nearest)}."
     )
+
+
+def _how_sure(row: Row) -> str:
+    difference = row["difference"]
+    return (
+        f"expected gain {difference['expected']:+.3f}, better with {_percent(difference['probability'])}, "
+        f"practically equal with {_percent(difference['equal'])}"
+    )
+
+
+def _weighing_sentences(
+    chosen: Row | None, reference: Row, others: list[Row], metric: Metric, prior: Prior | None
+) -> list[str]:
+    """What was measured, and what it was weighed with."""
+    if chosen is None or prior is None:
+        return []
+    direction = 1.0 if metric.higher_is_better else -1.0
+    known = [row for row in others if _is_candidate(row)]
+    if chosen["name"] == reference["name"]:
+        if not known:
+            return []
+        chosen = max(known, key=lambda row: direction * row["difference"]["expected"])
+    low, high = chosen["difference"]["interval"]
+    words = prior.words(chosen["name"], reference["name"], metric)
+    sentence = (
+        f"Measured for {chosen['label']}: {chosen['difference']['mean']:+.3f} (95 % interval {low:+.3f} to "
+        f"{high:+.3f}). The expected gain weighs that with experience: {words}."
+    )
+    return [sentence]
 
 
 def _difference(row: Row) -> str:
@@ -121,14 +253,14 @@ def _difference(row: Row) -> str:
     low, high = difference["interval"]
     return (
         f"{difference['mean']:+.3f} (95 % interval {low:+.3f} to {high:+.3f}; "
-        f"better with probability {_percent(difference['probability'])})"
+        f"better with {_percent(difference['probability'])})"
     )
 
 
 def _percent(probability: float) -> str:
-    if probability > 0.999:
-        return "over 99.9 %"
-    return "under 0.1 %" if probability < 0.001 else f"{100 * probability:.1f} %"
+    if probability > 0.995:
+        return "over 99 %"
+    return "under 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 
 def _aligned_sentences(

@@ -1,0 +1,254 @@
+"""What to believe of a method's gain: what the splits say, weighed with what many tables have shown before."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from eastward import _checks
+from eastward.metrics import Metric
+
+__all__ = [
+    "Belief",
+    "Expected",
+    "Noise",
+    "Prior",
+    "believed_gain",
+    "resolved_prior",
+    "shipped_prior",
+]
+
+# Gains over many tables have long tails: most are small, a few are large.
+TAIL = 3.0
+POINTS, REACH = 401, 40.0
+SAME_SCORE = 1e-9
+# Metrics that the prior was not fitted on, and the fitted one that they behave like.
+KIN = {
+    "f_beta": "f1",
+    "jaccard": "f1",
+    "geometric_mean": "balanced_accuracy",
+    "cohen_kappa": "matthews_corrcoef",
+}
+
+
+class Expected(NamedTuple):
+    """What is expected of a gain before any split was run: location and scale of a t distribution."""
+
+    location: float
+    scale: float
+
+
+class Noise(NamedTuple):
+    """What is expected of the variance between splits, worth so many splits of evidence."""
+
+    variance: float
+    degrees: float
+
+
+class Belief(NamedTuple):
+    """The gain of a method over another one, after the splits.
+
+    Attributes
+    ----------
+    expected : float
+        Mean of the distribution.
+    low, high : float
+        Its middle 95 %.
+    better : float
+        Probability that the gain is positive.
+    equal : float
+        Probability that it is within the margin.
+    """
+
+    expected: float
+    low: float
+    high: float
+    better: float
+    equal: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Gains over a reference method, fitted on many tables.
+
+    Attributes
+    ----------
+    reference : str
+        The method that gains are measured against.
+    gains : mapping
+        ``gains[metric][method]`` is an :class:`Expected`.
+    unknown : Expected
+        For methods and metrics that no table has shown.
+    noise : Noise
+        Of a single split.
+    tables : int
+        How many tables it was fitted on.
+    """
+
+    reference: str
+    gains: Mapping[str, Mapping[str, Expected]]
+    unknown: Expected
+    noise: Noise
+    tables: int
+
+    def expected(self, method: str, baseline: str, metric: Metric, level: float = 1.0) -> Expected:
+        """What is expected of the gain of ``method`` over ``baseline``, higher being better.
+
+        ``level`` is the score of the baseline: for a metric without a fixed range, such as a cost, gains are expected
+        in proportion to it.
+        """
+        known = self.gains.get(_family(metric.name), {})
+        if not {method, baseline} <= {*known, self.reference}:
+            return Expected(0.0, self.unknown.scale * _unit(metric, level))
+        own, other = (known.get(name, Expected(0.0, 0.0)) for name in (method, baseline))
+        return Expected(own.location - other.location, math.hypot(own.scale, other.scale))
+
+    def noise_of(self, metric: Metric, level: float = 1.0) -> Noise:
+        """What is expected of the variance between splits, in units of ``metric``."""
+        return Noise(self.noise.variance * _unit(metric, level) ** 2, self.noise.degrees)
+
+    def words(self, method: str, baseline: str, metric: Metric) -> str:
+        """The expectation in words, for whoever wonders what the splits were weighed with."""
+        found = self.expected(method, baseline, metric)
+        if found == self.unknown:
+            return "nothing is known of these two beforehand, and large gains are rare"
+        return f"on {self.tables} tables the gain was {found.location:+.3f}, give or take {found.scale:.3f}"
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Prior:
+        """Read what ``benchmarks/quality/prior.py`` wrote."""
+        gains = {
+            metric: {name: Expected(*pair) for name, pair in methods.items()}
+            for metric, methods in document["gains"].items()
+        }
+        unknown, noise = Expected(*document["unknown"]), Noise(*document["noise"])
+        return cls(document["reference"], gains, unknown, noise, document["tables"])
+
+
+@cache
+def shipped_prior() -> Prior:
+    """The prior that comes with the library.
+
+    Examples
+    --------
+    >>> from eastward.metrics import get
+    >>> shipped_prior().expected("ensemble", "cross_entropy_tuned", get("f1_macro")).location > 0
+    True
+    """
+    text = resources.files("eastward.comparison").joinpath("prior.json").read_text("utf-8")
+    return Prior.from_dict(json.loads(text))
+
+
+def resolved_prior(prior: Any) -> Prior | None:
+    """The prior that a user asked for: "tables", None, or one of their own."""
+    if prior is None or isinstance(prior, Prior):
+        return prior
+    _checks.one_of("compare", "prior", prior, ("tables",), otherwise="None or a Prior")
+    return shipped_prior()
+
+
+def believed_gain(
+    gains: NDArray[Any],
+    test_ratio: float,
+    margin: float,
+    *,
+    expected: Expected | None = None,
+    noise: Noise | None = None,
+) -> Belief:
+    r"""The distribution of a method's true gain, given its gains on splits.
+
+    .. math:: p(\delta \mid d) \propto t_3\!\Big(\frac{\delta - \mu}{\tau}\Big)\,
+              t_{\nu_0 + J - 1}\!\Big(\frac{\bar d - \delta}{s \sqrt{1/J + n_\text{test}/n_\text{train}}}\Big),
+              \quad s^2 = \frac{\nu_0 s_0^2 + \sum_j (d_j - \bar d)^2}{\nu_0 + J - 1}
+
+    The second factor is the corrected t distribution of Nadeau and Bengio, its variance steadied by how much splits of
+    other tables vary; the first is what those tables say about the method. Without ``expected`` it is left out.
+
+    Parameters
+    ----------
+    gains : ndarray
+        ``(J,)``, one for each split, higher is better; J >= 2, or J >= 1 with ``noise``.
+    test_ratio : float
+        Test rows over training rows.
+    margin : float
+        Gains within plus or minus this make no practical difference.
+    expected : Expected, optional
+        What is known of the gain beforehand.
+    noise : Noise, optional
+        What is known of the variance beforehand.
+
+    Returns
+    -------
+    Belief
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> splits = np.array([0.03, 0.01, 0.04, -0.01, 0.03])
+    >>> round(believed_gain(splits, 0.25, 0.005).expected, 3)
+    0.02
+    >>> sceptical = believed_gain(splits, 0.25, 0.005, expected=Expected(0.0, 0.01))
+    >>> 0 < sceptical.expected < 0.02
+    True
+    """
+    count, mean = len(gains), float(np.mean(gains))
+    known = noise or Noise(0.0, 0.0)
+    degrees = known.degrees + count - 1
+    spread = known.degrees * known.variance + float(np.sum((gains - mean) ** 2))
+    error = math.sqrt(spread / degrees * (1 / count + test_ratio))
+    if error < SAME_SCORE and expected is None:
+        # Splits that agree to the last digits leave no spread to judge by.
+        sure = 0.5 + 0.5 * float(np.sign(round(mean, 12)))
+        return Belief(mean, mean, mean, sure, float(abs(mean) <= margin))
+    error = max(error, SAME_SCORE)
+    evidence = stats.t(degrees, mean, error)
+    if expected is None:
+        low, high = (float(end) for end in evidence.interval(0.95))
+        equal = float(evidence.cdf(margin) - evidence.cdf(-margin))
+        return Belief(mean, low, high, float(evidence.sf(0)), equal)
+    grid = _grid(mean, error, expected)
+    density = _log_t((grid - mean) / error, degrees)
+    density += _log_t((grid - expected.location) / max(expected.scale, SAME_SCORE), TAIL)
+    density = np.exp(density - density.max())
+    below = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (density[1:] + density[:-1]) / 2)])
+    total, below = float(below[-1]), below / below[-1]
+    low, high = np.interp([0.025, 0.975], below, grid).tolist()
+    least, zero, most = np.interp([-margin, 0.0, margin], grid, below).tolist()
+    centre = float(np.trapezoid(grid * density, grid)) / total
+    return Belief(centre, low, high, 1 - zero, most - least)
+
+
+def _log_t(values: NDArray[Any], degrees: float) -> NDArray[Any]:
+    """Logarithm of the t density, up to a constant."""
+    logs: NDArray[Any] = -(degrees + 1) / 2 * np.log1p(values**2 / degrees)
+    return logs
+
+
+def _grid(mean: float, error: float, expected: Expected) -> NDArray[Any]:
+    """Points that are dense around both what was measured and what was expected."""
+    steps = np.sinh(np.linspace(-1, 1, POINTS) * math.asinh(REACH * 25)) / 25
+    parts = [mean + error * steps, expected.location + max(expected.scale, SAME_SCORE) * steps]
+    points: NDArray[Any] = np.unique(np.concatenate(parts))
+    return points
+
+
+def _unit(metric: Metric, level: float) -> float:
+    """One for a metric of known range; else the level that gains are in proportion to."""
+    bounded = math.isfinite(metric.low) and math.isfinite(metric.high)
+    return 1.0 if bounded else max(level, SAME_SCORE)
+
+
+def _family(name: str) -> str:
+    """The metric that ``name`` behaves like: every F-score is one of f1."""
+    stem = re.sub(r"_(macro|micro|weighted|linear|quadratic)$", "", name)
+    return "f1" if re.fullmatch(r"f[\d.]+", stem) else KIN.get(stem, stem)
