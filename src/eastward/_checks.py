@@ -47,7 +47,7 @@ def describe(value: object) -> str:
     """A short account of ``value`` for a message: shape and dtype of a tensor, else its type and repr."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)} and dtype {value.dtype}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
@@ -71,6 +71,15 @@ def tensor(caller: str, argument: str, value: object) -> None:
     if not isinstance(value, Tensor):
         advice = "Convert it with torch.as_tensor."
         fail(caller, argument, "a torch.Tensor", describe(value), advice, error=TypeError)
+
+
+def numeric(caller: str, argument: str, value: object) -> Tensor:
+    """``value`` as a tensor: it must be one, or an array or nested list of numbers."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        expected = "a tensor or an array of numbers"
+        fail(caller, argument, expected, describe(value), error=TypeError)
 
 
 def floating(caller: str, argument: str, value: Tensor) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from eastward import _checks
@@ -27,6 +28,14 @@ ALIGNED_LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) *
 """Temperatures of an aligned stage, in equal shares; fixed, because selection on small validation sets is noise."""
 
 
+def _step(value: object) -> float:
+    """``value`` must be a number of steps that have been taken."""
+    number = _checks.real("a schedule", "step", value)
+    if number < 0:
+        _checks.fail("a schedule", "step", "at least 0", value)
+    return number
+
+
 @dataclass(frozen=True)
 class _Geometric:
     start: float
@@ -34,7 +43,7 @@ class _Geometric:
     floor: float
 
     def __call__(self, step: int) -> float:
-        return max(self.floor, self.start * self.rate**step)
+        return float(max(self.floor, self.start * self.rate ** _step(step)))
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class _Linear:
     steps: int
 
     def __call__(self, step: int) -> float:
-        done = min(max(step / self.steps, 0.0), 1.0)
+        done = min(_step(step) / self.steps, 1.0)
         return self.start + (self.end - self.start) * done
 
 
@@ -55,7 +64,7 @@ class _Cosine:
     steps: int
 
     def __call__(self, step: int) -> float:
-        done = min(max(step / self.steps, 0.0), 1.0)
+        done = min(_step(step) / self.steps, 1.0)
         return self.end + (self.start - self.end) * (1 + math.cos(math.pi * done)) / 2
 
 
@@ -63,7 +72,8 @@ class _Cosine:
 class _Constant:
     value: float
 
-    def __call__(self, step: int) -> float:  # noqa: ARG002 - the signature of every schedule
+    def __call__(self, step: int) -> float:
+        _step(step)
         return self.value
 
 
@@ -227,8 +237,8 @@ class PlateauCooling:
         _checks.temperature(caller, floor, argument="floor")
         _checks.in_unit_interval(caller, "rate", rate)
         for argument, count in (("patience", patience), ("max_cold_steps", max_cold_steps)):
-            if _checks.real(caller, argument, count) < 1:
-                _checks.fail(caller, argument, "at least 1", count)
+            _checks.whole_number(caller, argument, count, at_least=1)
+        _checks.real(caller, "min_delta", min_delta)
         self.rate, self.floor, self.min_delta = float(rate), float(floor), float(min_delta)
         self.patience, self.max_cold_steps = int(patience), int(max_cold_steps)
         self.temperature = float(start)
@@ -243,6 +253,9 @@ class PlateauCooling:
 
     def step(self, value: float) -> float:
         """Take in a value to be minimised; return the temperature to go on with."""
+        if isinstance(value, bool) or not isinstance(value, Real):
+            got = _checks.describe(value)
+            _checks.fail("PlateauCooling.step", "value", "a number", got, error=TypeError)
         if value < self.best - self.min_delta:
             self.best, self.improved_here = value, True
         if value < self.best_here - self.min_delta:

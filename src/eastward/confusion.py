@@ -132,6 +132,7 @@ def soft_confusion(
     caller = "soft_confusion"
     memberships, targets, sample_weight = _flat(caller, memberships, targets, sample_weight)
     _check_width(caller, memberships, num_classes)
+    ignore_index = _checks.ignore_index(caller, ignore_index)
     _checks.class_targets(caller, targets, memberships.shape[1], ignore_index)
     return class_confusion(
         memberships, targets, sample_weight=sample_weight, prior=prior, ignore_index=ignore_index
@@ -206,9 +207,17 @@ def multilabel_counts(
     >>> multilabel_counts(torch.tensor([[0.9, 0.1]]), torch.tensor([[1, 0]])).fp
     tensor([0.0000, 0.1000])
     """
-    _checks.indicator_targets("multilabel_counts", targets, ignore_index)
+    caller = "multilabel_counts"
+    _checks.floating(caller, "memberships", memberships)
+    _checks.indicator_targets(caller, targets, _checks.ignore_index(caller, ignore_index))
+    if targets.shape != memberships.shape or memberships.dim() != 2:
+        expected = f"of the memberships' shape {tuple(memberships.shape)}, which is (N, L)"
+        _checks.fail(caller, "targets", expected, _checks.describe(targets))
     if sample_weight is not None:
-        _checks.weights("multilabel_counts", sample_weight)
+        _checks.weights(caller, sample_weight)
+        if sample_weight.shape not in (memberships.shape, memberships.shape[:1]):
+            expected = f"of shape ({len(memberships)},) or {tuple(memberships.shape)}"
+            _checks.fail(caller, "sample_weight", expected, _checks.describe(sample_weight))
     return label_counts(
         memberships,
         targets,

@@ -19,6 +19,9 @@ from eastward.steps import resolve_step
 
 __all__ = ["grid_counts", "soft_auroc", "soft_average_precision", "threshold_grid"]
 
+# Each threshold is a pass over the batch; more of them than this never end.
+MOST_THRESHOLDS = 10_000
+
 
 def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
     """The thresholds themselves: k of them evenly inside (0, 1), or the given ones in rising order.
@@ -29,8 +32,10 @@ def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
     (0.25, 0.5, 0.75)
     """
     if isinstance(thresholds, int) and not isinstance(thresholds, bool):
-        if thresholds < 1:
-            _checks.fail("threshold_grid", "thresholds", "at least 1", thresholds)
+        if not 1 <= thresholds <= MOST_THRESHOLDS:
+            expected = f"a number from 1 to {MOST_THRESHOLDS:,}"
+            advice = "Nine, the papers' grid, are enough to train on."
+            _checks.fail("threshold_grid", "thresholds", expected, thresholds, advice)
         return tuple(k / (thresholds + 1) for k in range(1, thresholds + 1))
     grid = _checks.thresholds("threshold_grid", thresholds)
     if grid is None:

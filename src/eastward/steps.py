@@ -78,7 +78,7 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     """
     _checks.temperature("heaviside", temperature)
     _checks.threshold_in_range("heaviside", tau)
-    p = at_least_float32(torch.as_tensor(p))
+    p = at_least_float32(_checks.numeric("heaviside", "p", p))
     tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
     temperature = torch.as_tensor(temperature, dtype=p.dtype, device=p.device)
     return _linear_step(p, tau, temperature)
@@ -158,7 +158,8 @@ def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Ten
     0.25
     """
     _checks.step_height("btg_step", delta)
-    p = at_least_float32(torch.as_tensor(p))
+    _checks.threshold_in_range("btg_step", tau)
+    p = at_least_float32(_checks.numeric("btg_step", "p", p))
     tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
     delta = torch.as_tensor(delta, dtype=p.dtype, device=p.device)
     pieces = _pieces(tau, torch.full_like(delta, 0.5))
@@ -283,7 +284,8 @@ def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Te
     tensor([0.1192, 0.5000])
     """
     _checks.steepness("sigmoid_step", k)
-    p = at_least_float32(torch.as_tensor(p))
+    _checks.threshold_in_range("sigmoid_step", tau)
+    p = at_least_float32(_checks.numeric("sigmoid_step", "p", p))
     return torch.sigmoid(k * (p - tau))
 
 
@@ -319,7 +321,7 @@ def hard_step(
     >>> hard_step(torch.tensor([0.2, 0.5, 0.8]), 0.5)
     tensor([0., 1., 1.])
     """
-    p = at_least_float32(torch.as_tensor(p))
+    p = at_least_float32(_checks.numeric("hard_step", "p", p))
     return (p >= tau).to(p.dtype)
 
 

@@ -6,6 +6,7 @@ never tried again. Trials that fall behind are stopped early, judged by the targ
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from eastward.training.checkpoint import fingerprint
 try:
     import optuna
     from optuna.storages.journal import JournalFileBackend
+    from sqlalchemy.exc import SQLAlchemyError
 except ModuleNotFoundError as error:
     message = f"tune needs {error.name}: install it with  pip install 'eastward[search]'"
     raise ModuleNotFoundError(message, name=error.name) from error
@@ -190,6 +192,14 @@ def tune(
     (2, ['batch_size', 'cooling_rate', 'dropout', 'learning_rate', 'recipe', 'temperature'])
     """
     _checks.whole_number("tune", "trials", trials, at_least=1)
+    if seconds is not None:
+        _checks.positive("tune", "seconds", seconds)
+    if y is None or not hasattr(y, "__len__"):
+        got = _checks.describe(y)
+        _checks.fail("tune", "y", "one label for each row of X", got, error=TypeError)
+    if parameters is not None and not isinstance(parameters, Mapping):
+        expected = "a mapping from parameters of EASTClassifier to values"
+        _checks.fail("tune", "parameters", expected, _checks.describe(parameters), error=TypeError)
     chosen = _space(space)
     common = {**(parameters or {}), "metric": metric, "random_state": random_state}
     settings = sorted((name, value) for name, value in common.items() if name != "callbacks")
@@ -239,15 +249,35 @@ def _open_study(storage: Any, name: str, space: Space, seed: int, identity: str)
 
 
 def _opened_storage(storage: Any) -> Any:
-    if storage is None or not isinstance(storage, str | Path):
+    expected = "a journal file, the URL of a database, an optuna storage, or None"
+    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
         return storage
-    if "://" in str(storage):
-        with warnings.catch_warnings():
-            # The heartbeat tells the trials of a dead machine from those that are running.
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return optuna.storages.RDBStorage(str(storage), heartbeat_interval=60)
-    Path(storage).parent.mkdir(parents=True, exist_ok=True)
-    return optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
+    if not isinstance(storage, str | Path):
+        _checks.fail("tune", "storage", expected, _checks.describe(storage), error=TypeError)
+    try:
+        if "://" in str(storage):
+            return _database(str(storage))
+        return _journal(Path(storage))
+    except (OSError, SQLAlchemyError, ValueError) as error:
+        got = f"{str(storage)!r} ({error})"
+        _checks.fail("tune", "storage", expected, got, "Name a file that does not exist yet.")
+
+
+def _database(url: str) -> Any:
+    with warnings.catch_warnings():
+        # The heartbeat tells the trials of a dead machine from those that are running.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.storages.RDBStorage(url, heartbeat_interval=60)
+
+
+def _journal(path: Path) -> Any:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise OSError("which is not an ordinary file")
+    if path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            json.loads(file.readline())
+    return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
 
 
 def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def class_sample(
         advice = "Widen one positive-class log-odds column z to torch.stack([0 * z, z], 1)."
         expected = "of shape (N, C) with C >= 2"
         _checks.fail(caller, argument, expected, _checks.describe(scores), advice)
-    labels = torch.as_tensor(targets, device=scores.device)
+    labels = _checks.numeric(caller, "targets", targets).to(scores.device)
     if labels.shape != scores.shape[:1]:
         expected = f"of shape ({scores.shape[0]},), one class index per row"
         _checks.fail(caller, "targets", expected, _checks.describe(labels))
@@ -72,7 +72,7 @@ def class_sample(
 
 def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.dtype]:
     """``value`` as a finite float64 ``(N, C)`` tensor, and the dtype that answers should have."""
-    given = torch.as_tensor(value)
+    given = _checks.numeric(caller, argument, value)
     _checks.floating(caller, argument, given)
     if given.dim() != 2 or not given.shape[0]:
         _checks.fail(caller, argument, "of shape (N, C) with N >= 1", _checks.describe(given))
@@ -114,7 +114,7 @@ def probability_sample(
 
 def probability_table(caller: str, value: Any, num_classes: int | None = None) -> Tensor:
     """``value`` as float64 probabilities ``(N, C)`` whose rows sum to one."""
-    given = torch.as_tensor(value)
+    given = _checks.numeric(caller, "probabilities", value)
     _checks.floating(caller, "probabilities", given)
     if given.dim() != 2 or (num_classes is not None and given.shape[1] != num_classes):
         expected = f"of shape (N, {'C' if num_classes is None else num_classes})"

@@ -207,7 +207,7 @@ class Decision:
         Decision
             One that decides alike.
         """
-        if data.get("format") != FORMAT:
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
             expected = f"what to_dict wrote, with format {FORMAT}"
             got = _checks.describe(data)
             _checks.fail(

@@ -72,7 +72,7 @@ def square_matrix(caller: str, confusion: object) -> Tensor:
     if isinstance(confusion, Counts):
         advice = "It needs the whole matrix; multilabel problems have none."
         _checks.fail(caller, "confusion", "a (C, C) matrix", "one-vs-rest Counts", advice)
-    matrix = at_least_float32(torch.as_tensor(confusion))
+    matrix = at_least_float32(_checks.numeric(caller, "confusion", confusion))
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
         expected = "a (C, C) matrix with C >= 2, rows true and columns predicted"
         _checks.fail(caller, "confusion", expected, _checks.describe(matrix))

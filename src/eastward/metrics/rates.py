@@ -22,7 +22,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward._numerics import safe_divide, safe_sqrt
 from eastward.confusion import Counts
-from eastward.metrics._averaging import averaged
+from eastward.metrics._averaging import averaged, square_matrix
 from eastward.metrics.quotients import (
     INFORMEDNESS,
     JACCARD,
@@ -170,7 +170,9 @@ def f_beta(
     >>> f_beta(confusion, beta={1: 5.0}, average="none")
     tensor([0.8421, 0.7939])
     """
-    size = confusion.tp.numel() if isinstance(confusion, Counts) else len(confusion)
+    if not isinstance(confusion, Counts):
+        confusion = square_matrix("f_beta", confusion)
+    size = len(confusion.tp if isinstance(confusion, Counts) else confusion)
     quotients = f_beta_quotients(beta, size)
     if average == "micro" and quotients.terms[0][0][0].dim():
         advice = "Pooled counts have no classes left; use 'macro'."

@@ -1,0 +1,335 @@
+"""Bad calls of the public functions: each is refused by one sentence that names the argument and the function.
+
+A row is a call and how its message begins; the rest of the sentence is "must be ...; got ...".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import eastward as ew
+
+CALLS = """
+ew.heaviside(torch.rand(3), 1.5, 0.2) ==> tau of heaviside
+ew.heaviside(torch.rand(3), -0.1, 0.2) ==> tau of heaviside
+ew.heaviside(torch.rand(3), 0.5, 0.0) ==> temperature of heaviside
+ew.heaviside(torch.rand(3), 0.5, 0.5) ==> temperature of heaviside
+ew.heaviside(torch.rand(3), 0.5, float("nan")) ==> temperature of heaviside
+ew.heaviside(torch.rand(3), 0.5, "warm") ==> temperature of heaviside
+ew.heaviside(torch.rand(3), None, 0.2) ==> tau of heaviside
+ew.heaviside(None, 0.5, 0.2) ==> p of heaviside
+ew.sigmoid_step(torch.rand(3), 0.5, k=-1) ==> k of sigmoid_step
+ew.sigmoid_step(torch.rand(3), 0.5, k=0) ==> k of sigmoid_step
+ew.sigmoid_step(torch.rand(3), 0.5, k=float("inf")) ==> k of sigmoid_step
+ew.sigmoid_step(torch.rand(3), 0.5, k="ten") ==> k of sigmoid_step
+ew.sigmoid_step(torch.rand(3), 2.0) ==> tau of sigmoid_step
+ew.btg_step(torch.rand(3), 0.5, delta=0.9) ==> delta of btg_step
+ew.btg_step(torch.rand(3), 0.5, delta=-0.1) ==> delta of btg_step
+ew.btg_step(torch.rand(3), 1.5) ==> tau of btg_step
+ew.hard_step(None, 0.5) ==> p of hard_step
+ew.soft_memberships(P, 0.5) ==> temperature of soft_memberships
+ew.soft_memberships(P, 0.0) ==> temperature of soft_memberships
+ew.soft_memberships(P, -1) ==> temperature of soft_memberships
+ew.soft_memberships(P, None) ==> temperature of soft_memberships
+ew.soft_memberships(P, threshold="top3") ==> threshold of soft_memberships
+ew.soft_memberships(P, threshold=1.5) ==> threshold of soft_memberships
+ew.soft_memberships(P, threshold=[]) ==> threshold of soft_memberships
+ew.soft_memberships(P, step="cubic") ==> step of soft_memberships
+ew.soft_memberships(P, step=3) ==> step of soft_memberships
+ew.soft_memberships(P * 2) ==> probabilities of soft_memberships
+ew.soft_memberships(-P) ==> probabilities of soft_memberships
+ew.soft_memberships(P * float("nan")) ==> probabilities of soft_memberships
+ew.soft_memberships(P[0]) ==> probabilities of soft_memberships
+ew.soft_memberships(None) ==> probabilities of soft_memberships
+ew.soft_memberships([[0.5, 0.5]]) ==> probabilities of soft_memberships
+ew.soft_memberships(torch.ones(4, 3, dtype=torch.long)) ==> probabilities of soft_memberships
+ew.soft_confusion(P, None) ==> targets of soft_confusion
+ew.soft_confusion(P, torch.tensor([0, 1])) ==> targets of soft_confusion
+ew.soft_confusion(P, torch.tensor([0, 1, 2, 9])) ==> targets of soft_confusion
+ew.soft_confusion(P, torch.tensor([0, 1, 2, -5])) ==> targets of soft_confusion
+ew.soft_confusion(P, torch.tensor([0.5, 1, 2, 0])) ==> targets of soft_confusion
+ew.soft_confusion(P, Y3, num_classes=7) ==> num_classes of soft_confusion
+ew.soft_confusion(P, Y3, sample_weight=torch.ones(3)) ==> sample_weight of soft_confusion
+ew.soft_confusion(P, Y3, sample_weight=-torch.ones(4)) ==> sample_weight of soft_confusion
+ew.soft_confusion(P, Y3, sample_weight=torch.full((4,), float("nan"))) ==> sample_weight of soft_confusion
+ew.soft_confusion(P, Y3, prior=[0.5, 0.5]) ==> prior of soft_confusion
+ew.soft_confusion(P, Y3, prior=[0.5, 0.5, 0.5]) ==> prior of soft_confusion
+ew.soft_confusion(P, Y3, prior=[-0.5, 1.0, 0.5]) ==> prior of soft_confusion
+ew.soft_confusion(P, Y3, prior="uniform") ==> prior of soft_confusion
+ew.soft_confusion(P, Y3, ignore_index=1.5) ==> ignore_index of soft_confusion
+ew.soft_confusion(P, Y3, ignore_index="none") ==> ignore_index of soft_confusion
+ew.soft_counts(P, torch.tensor([0, 1, 2, 9])) ==> targets of soft_counts
+ew.soft_counts(None, Y3) ==> memberships of soft_counts
+ew.multilabel_counts(torch.rand(4, 3), torch.zeros(4, 2)) ==> targets of multilabel_counts
+ew.multilabel_counts(torch.rand(4), torch.zeros(4)) ==> targets of multilabel_counts
+ew.multilabel_counts(torch.rand(4, 3), torch.full((4, 3), 2.0)) ==> targets of multilabel_counts
+ew.multilabel_counts(torch.rand(4, 3), None) ==> targets of multilabel_counts
+ew.multilabel_counts(P, torch.zeros(4, 3), sample_weight=torch.ones(2)) ==> sample_weight of multilabel_counts
+ew.EASTLoss("f7_makro") ==> name of metrics.get
+ew.EASTLoss("roc_auc") ==> name of metrics.get
+ew.EASTLoss("neg_log_loss") ==> name of metrics.get
+ew.EASTLoss(None) ==> metric of EASTLoss
+ew.EASTLoss(3) ==> metric of EASTLoss
+ew.EASTLoss(temperature=0) ==> temperature of EASTLoss
+ew.EASTLoss(temperature=0.5) ==> temperature of EASTLoss
+ew.EASTLoss(temperature=-0.1) ==> temperature of EASTLoss
+ew.EASTLoss(temperature=float("nan")) ==> temperature of EASTLoss
+ew.EASTLoss(temperature="cold") ==> temperature of EASTLoss
+ew.EASTLoss(temperature=None) ==> temperature of EASTLoss
+ew.EASTLoss(temperature=torch.tensor([0.1, 0.2])) ==> temperature of EASTLoss
+ew.EASTLoss(temperature=1e-320) ==> temperature of EASTLoss
+ew.EASTLoss(threshold="top3") ==> threshold of EASTLoss
+ew.EASTLoss(threshold=0.0) ==> threshold of EASTLoss
+ew.EASTLoss(threshold=1.0) ==> threshold of EASTLoss
+ew.EASTLoss(threshold=[0.5, 2.0]) ==> threshold of EASTLoss
+ew.EASTLoss(threshold=[]) ==> threshold of EASTLoss
+ew.EASTLoss(threshold=None) ==> threshold of EASTLoss
+ew.EASTLoss(step="cubic") ==> step of EASTLoss
+ew.EASTLoss(step=None) ==> step of EASTLoss
+ew.EASTLoss(detach_threshold="yes") ==> detach_threshold of EASTLoss
+ew.EASTLoss(prior=[0.5, 0.6]) ==> prior of EASTLoss
+ew.EASTLoss(prior=[0.0, 0.0]) ==> prior of EASTLoss
+ew.EASTLoss(prior=[-1.0, 2.0]) ==> prior of EASTLoss
+ew.EASTLoss(prior="uniform") ==> prior of EASTLoss
+ew.EASTLoss(prior=[[0.5, 0.5]]) ==> prior of EASTLoss
+ew.EASTLoss(running=1.0) ==> running of EASTLoss
+ew.EASTLoss(running=-0.1) ==> running of EASTLoss
+ew.EASTLoss(running="yes") ==> running of EASTLoss
+ew.EASTLoss(absent="ignore") ==> absent of EASTLoss
+ew.EASTLoss(absent=None) ==> absent of EASTLoss
+ew.EASTLoss(multilabel="no") ==> multilabel of EASTLoss
+ew.EASTLoss(multilabel=1) ==> multilabel of EASTLoss
+ew.EASTLoss(ignore_index=1.5) ==> ignore_index of EASTLoss
+ew.EASTLoss(ignore_index=10**30) ==> ignore_index of EASTLoss
+ew.EASTLoss(ignore_index="255") ==> ignore_index of EASTLoss
+ew.EASTLoss(process_group=3) ==> process_group of EASTLoss
+ew.EASTLoss(process_group="all") ==> process_group of EASTLoss
+ew.EASTLoss(check_inputs=None) ==> check_inputs of EASTLoss
+ew.EASTLoss()(None, Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z, None) ==> targets of EASTLoss
+ew.EASTLoss()(Z.numpy(), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z, Y3.numpy()) ==> targets of EASTLoss
+ew.EASTLoss()(Z.long(), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z, Y3[:2]) ==> targets of EASTLoss
+ew.EASTLoss()(Z, torch.tensor([0, 1, 2, 3])) ==> targets of EASTLoss
+ew.EASTLoss()(Z, torch.tensor([0, 1, 2, -1])) ==> targets of EASTLoss
+ew.EASTLoss()(Z, Y3.float() + 0.5) ==> targets of EASTLoss
+ew.EASTLoss()(Z * float("nan"), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z * float("inf"), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z[:, :0], Y3) ==> logits of EASTLoss
+ew.EASTLoss()(torch.tensor(1.0), torch.tensor(1)) ==> logits of EASTLoss
+ew.EASTLoss()(Z.to_sparse(), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z.to("meta"), Y3.to("meta")) ==> logits of EASTLoss
+ew.EASTLoss()(Z, Y3.to("meta")) ==> targets of EASTLoss
+ew.EASTLoss()(Z, Y3.to(torch.complex64)) ==> targets of EASTLoss
+ew.EASTLoss()(Z.to(torch.complex64), Y3) ==> logits of EASTLoss
+ew.EASTLoss()(Z, Y3, torch.ones(3)) ==> sample_weight of EASTLoss
+ew.EASTLoss()(Z, Y3, -torch.ones(4)) ==> sample_weight of EASTLoss
+ew.EASTLoss()(Z, Y3, torch.full((4,), float("inf"))) ==> sample_weight of EASTLoss
+ew.EASTLoss()(Z, Y3, [1, 1, 1, 1]) ==> sample_weight of EASTLoss
+ew.EASTLoss()(Z, Y3, "heavy") ==> sample_weight of EASTLoss
+ew.EASTLoss("f1")(Z, Y3) ==> average of f_beta
+ew.EASTLoss("precision")(Z, Y3) ==> average of precision
+ew.EASTLoss(multilabel=True)(Z, Y3) ==> targets of EASTLoss
+ew.EASTLoss(multilabel=True)(Z, torch.full((4, 3), 2)) ==> targets of EASTLoss
+ew.EASTLoss("cohen_kappa_quadratic", multilabel=True)(Z, torch.ones(4, 3)) ==> confusion of cohen_kappa
+ew.EASTLoss(prior=[0.5, 0.5])(Z, Y3) ==> prior of soft_confusion
+ew.EASTLoss(lambda c: None)(Z, Y3) ==> the result of <lambda>
+ew.EASTLoss(lambda c: 0.5)(Z, Y3) ==> the result of <lambda>
+ew.EASTLoss(lambda c: c)(Z, Y3) ==> the result of <lambda>
+ew.EASTLoss(lambda c: c.sum().item())(Z, Y3) ==> the result of <lambda>
+ew.EASTLoss(lambda c: torch.tensor(0.5))(Z.requires_grad_(), Y3) ==> the result of <lambda>
+setattr(ew.EASTLoss(), "temperature", 0) ==> temperature of EASTLoss
+setattr(ew.EASTLoss(), "temperature", "cold") ==> temperature of EASTLoss
+ew.metric_loss(Z, Y3, "f7") ==> average of f_beta
+ew.metric_loss(Z, Y3, temperature=0.9) ==> temperature of metric_loss
+ew.metric_loss(Z, Y3, temperature=torch.tensor(0.0)) ==> temperature of metric_loss
+ew.metric_loss(Z, Y3, threshold="x") ==> threshold of metric_loss
+ew.metric_loss(Z, Y3, multilabel=None) ==> multilabel of metric_loss
+ew.metric_loss(Z, Y3, reduce=3) ==> reduce of metric_loss
+ew.metric_loss(Z, Y3, absent="maybe") ==> absent of metric_loss
+ew.metric_loss(Z, Y3, prior=[1, 2, 3]) ==> prior of metric_loss
+ew.AUROCLoss(thresholds=0) ==> thresholds of threshold_grid
+ew.AUROCLoss(thresholds="many") ==> threshold of threshold_grid
+ew.AUROCLoss(temperature=0.9) ==> temperature of AUROCLoss
+ew.AUROCLoss(multilabel="x") ==> multilabel of AUROCLoss
+ew.AUROCLoss()(None, Y3) ==> logits of AUROCLoss
+ew.AUROCLoss()(Z, torch.tensor([0, 1, 2, 9])) ==> targets of AUROCLoss
+ew.AveragePrecisionLoss(thresholds=-1) ==> thresholds of threshold_grid
+ew.AveragePrecisionLoss(thresholds=[2.0]) ==> threshold of threshold_grid
+ew.AveragePrecisionLoss()(Z, None) ==> targets of AveragePrecisionLoss
+ew.exact_backward(None, LIN, [(X4, Y3)]) ==> loss of exact_backward
+ew.exact_backward(ew.EASTLoss(), None, [(X4, Y3)]) ==> model of exact_backward
+ew.exact_backward(ew.EASTLoss(), "net", [(X4, Y3)]) ==> model of exact_backward
+ew.exact_backward(ew.EASTLoss(), LIN, None) ==> micro_batches of exact_backward
+ew.exact_backward(ew.EASTLoss(), LIN, "ab") ==> micro_batches of exact_backward
+ew.exact_backward(ew.EASTLoss(), LIN, []) ==> micro_batches of exact_backward
+ew.exact_backward(ew.EASTLoss(), LIN, [X4]) ==> micro_batches of exact_backward
+ew.exact_backward(ew.EASTLoss(), LIN, [3]) ==> micro_batches of exact_backward
+ew.exact_backward(ew.EASTLoss(), FROZEN, [(X4, Y3)]) ==> model of exact_backward
+ew.metrics.get(None) ==> name of metrics.get
+ew.metrics.get(3) ==> name of metrics.get
+ew.metrics.get("f_beta", beta=-1)(C3) ==> beta of f_beta
+ew.metrics.get("f_beta", beta="two")(C3) ==> beta of f_beta
+ew.metrics.get("f_beta", beta=[1, 2])(C3) ==> beta of f_beta
+ew.metrics.get("f_beta", beta={9: 1.0})(C3) ==> beta of f_beta
+ew.metrics.get("f_beta", gamma=2)(C3) ==> 'f_beta' of metrics.get
+ew.metrics.get("expected_cost")(C3) ==> cost of metrics.get
+ew.metrics.get("expected_cost", cost=[[0, 1]])(C3) ==> cost of expected_cost
+ew.metrics.get("expected_cost", cost="high")(C3) ==> cost of expected_cost
+ew.metrics.get("expected_cost", cost=[[0, float("nan"), 1]] * 3)(C3) ==> cost of expected_cost
+ew.metrics.f_beta(C3, beta=0) ==> beta of f_beta
+ew.metrics.f_beta(C3, average="mean") ==> average of f_beta
+ew.metrics.f_beta(C3, absent="x") ==> absent of f_beta
+ew.metrics.f_beta(C3, average="binary") ==> average of f_beta
+ew.metrics.f1(torch.ones(2, 3)) ==> confusion of f_beta
+ew.metrics.f1(torch.ones(3)) ==> confusion of f_beta
+ew.metrics.f1("matrix") ==> confusion of f_beta
+ew.metrics.f1(None) ==> confusion of f_beta
+ew.metrics.accuracy(torch.ones(1, 1)) ==> confusion of accuracy
+ew.metrics.cohen_kappa(C3, weights="cubic") ==> weights of cohen_kappa
+ew.metrics.geometric_mean(C3, absent="x") ==> absent of geometric_mean
+ew.metrics.balanced_accuracy(C3, absent=3) ==> absent of balanced_accuracy
+ew.annealing.PlateauCooling(None) ==> start of PlateauCooling
+ew.annealing.PlateauCooling("warm") ==> start of PlateauCooling
+ew.annealing.PlateauCooling(0.9) ==> start of PlateauCooling
+ew.annealing.PlateauCooling(rate=1.5) ==> rate of PlateauCooling
+ew.annealing.PlateauCooling(patience=-1) ==> patience of PlateauCooling
+ew.annealing.PlateauCooling(patience=1.5) ==> patience of PlateauCooling
+ew.annealing.PlateauCooling(min_delta=float("nan")) ==> min_delta of PlateauCooling
+ew.annealing.PlateauCooling(floor=-1.0) ==> floor of PlateauCooling
+ew.annealing.PlateauCooling().step(None) ==> value of PlateauCooling.step
+ew.annealing.PlateauCooling().step("low") ==> value of PlateauCooling.step
+ew.annealing.geometric_schedule(None) ==> start of geometric_schedule
+ew.annealing.geometric_schedule("warm") ==> start of geometric_schedule
+ew.annealing.geometric_schedule(0.2, 1.5) ==> rate of geometric_schedule
+ew.annealing.geometric_schedule(0.2, 0.0) ==> rate of geometric_schedule
+ew.annealing.geometric_schedule(0.2, 0.9)(None) ==> step of a schedule
+ew.annealing.geometric_schedule(0.2, 0.9)("k") ==> step of a schedule
+ew.annealing.geometric_schedule(0.2, 0.9)(-1) ==> step of a schedule
+ew.annealing.linear_schedule(None, steps=3) ==> start of linear_schedule
+ew.annealing.linear_schedule("x", steps=3) ==> start of linear_schedule
+ew.annealing.linear_schedule(0.2, steps=0) ==> steps of linear_schedule
+ew.annealing.linear_schedule(0.2, steps="x") ==> steps of linear_schedule
+ew.annealing.cosine_schedule(None, steps=3) ==> start of cosine_schedule
+ew.annealing.cosine_schedule(0.2, steps=-3) ==> steps of cosine_schedule
+ew.annealing.constant_schedule(None) ==> value of constant_schedule
+ew.annealing.constant_schedule(0.9) ==> value of constant_schedule
+ew.baselines.FocalLoss(gamma=-1) ==> gamma of FocalLoss
+ew.baselines.FocalLoss(gamma="x") ==> gamma of FocalLoss
+ew.baselines.FocalLoss()(None, Y3) ==> logits of FocalLoss
+ew.baselines.FocalLoss()(Z, torch.tensor([0, 1, 2, 9])) ==> targets of FocalLoss
+ew.baselines.DiceLoss()(Z, None) ==> targets of DiceLoss
+ew.baselines.DiceLoss(smooth=-1) ==> smooth of DiceLoss
+ew.baselines.MAELoss()(Z, Y3[:2]) ==> targets of MAELoss
+ew.baselines.SoftFBetaLoss(beta=-1) ==> beta of SoftFBetaLoss
+ew.baselines.SoftFBetaLoss(beta="x") ==> beta of SoftFBetaLoss
+ew.baselines.SurrogateFBetaLoss(1.0, positive_rate=1.5) ==> positive_rate of SurrogateFBetaLoss
+ew.baselines.SurrogateFBetaLoss(-1.0, positive_rate=0.5) ==> beta of SurrogateFBetaLoss
+ew.baselines.SurrogateFBetaLoss(1.0, positive_rate=None) ==> positive_rate of SurrogateFBetaLoss
+ew.baselines.WilcoxonMannWhitneyLoss(margin=-1) ==> margin of WilcoxonMannWhitneyLoss
+ew.baselines.AdversarialFBetaLoss(beta=-1) ==> beta of AdversarialFBetaLoss
+ew.tune_decision(None, Y4N) ==> probabilities of tune_decision
+ew.tune_decision(P4N, None) ==> targets of tune_decision
+ew.tune_decision(P4N, Y4N[:2]) ==> targets of tune_decision
+ew.tune_decision(P4N * 3, Y4N) ==> probabilities of tune_decision
+ew.tune_decision(-P4N, Y4N) ==> probabilities of tune_decision
+ew.tune_decision(P4N[:, :1], Y4N) ==> probabilities of tune_decision
+ew.tune_decision(P4N, Y4N + 7) ==> targets of tune_decision
+ew.tune_decision(P4N, Y4N, metric=3) ==> metric of EASTLoss
+ew.tune_decision(P4N, Y4N, subject_to="recall[fraud] >= 0.9") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to="recall[9] >= 0.9") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to="recall[1] >= 1.9") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to="recall[1] > 0.9") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to="recall >= 0.9") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to="nonsense") ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, subject_to=3) ==> subject_to of tune_decision
+ew.tune_decision(P4N, Y4N, confidence=1.5) ==> confidence of tune_decision
+ew.tune_decision(P4N, Y4N, confidence=0) ==> confidence of tune_decision
+ew.tune_decision(P4N, Y4N, abstain_cost=-1) ==> abstain_cost of tune_decision
+ew.tune_decision(P4N, Y4N, abstain_cost="x") ==> abstain_cost of tune_decision
+ew.tune_decision(P4N, Y4N, sample_weight=[1]) ==> sample_weight of tune_decision
+ew.tune_decision(P4N, Y4N, sample_weight=-np.ones(8)) ==> sample_weight of tune_decision
+ew.tune_decision(P4N, Y4N, random_state="x") ==> random_state of tune_decision
+ew.Decision.from_dict({}) ==> data of Decision.from_dict
+ew.Decision.from_dict(None) ==> data of Decision.from_dict
+ew.Decision.from_dict({"matrix": "x"}) ==> data of Decision.from_dict
+ew.tune_decision(P4N, Y4N).decide(None) ==> probabilities of Decision.decide
+ew.tune_decision(P4N, Y4N).decide(P4N[:, :1]) ==> probabilities of Decision.decide
+ew.tune_decision(P4N, Y4N).with_prior([0.5]) ==> prior of Decision.with_prior
+ew.tune_decision(P4N, Y4N).with_prior([0.9, 0.9]) ==> prior of Decision.with_prior
+ew.tune_decision(P4N, Y4N).with_prior("auto") ==> prior of Decision.with_prior
+ew.AUROCLoss(thresholds=10**9) ==> thresholds of threshold_grid
+"""
+
+
+@pytest.fixture(scope="module")
+def names():
+    torch.manual_seed(0)
+    logits = torch.randn(4, 3)
+    return {
+        "ew": ew,
+        "np": np,
+        "torch": torch,
+        "Z": logits,
+        "P": logits.softmax(1),
+        "Y3": torch.tensor([0, 1, 2, 0]),
+        "C3": torch.ones(3, 3),
+        "X4": torch.randn(4, 5),
+        "LIN": torch.nn.Linear(5, 3),
+        "FROZEN": torch.nn.Linear(5, 3).requires_grad_(False),
+        "P4N": np.random.default_rng(0).dirichlet([1, 1], 8),
+        "Y4N": np.array([0, 1] * 4),
+    }
+
+
+@pytest.mark.parametrize("row", CALLS.strip().splitlines())
+def test_a_bad_call_is_refused_in_one_sentence(names, row):
+    call, beginning = row.split(" ==> ")
+    with pytest.raises((TypeError, ValueError)) as refused:
+        eval(call, names)
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{beginning} must be ")
+    assert "; got " in sentence
+    assert "\n" not in sentence
+
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+CODES = np.arange(40) % 2
+
+TUNE = """
+storage=3 ==> storage
+storage="/dev/null" ==> storage
+storage="nonsense://x" ==> storage
+storage="/dev/null/x" ==> storage
+parameters=3 ==> parameters
+parameters="hidden" ==> parameters
+seconds=float("nan") ==> seconds
+seconds=-1 ==> seconds
+seconds="long" ==> seconds
+trials=0 ==> trials
+trials=1.5 ==> trials
+trials=None ==> trials
+space="everything" ==> space
+space=3 ==> space
+y=None ==> y
+y=3 ==> y
+"""
+
+
+@pytest.mark.parametrize("row", TUNE.strip().splitlines())
+def test_a_bad_search_is_refused_before_it_starts(row):
+    pytest.importorskip("optuna")
+    options, argument = row.split(" ==> ")
+    given = eval(f"dict({options})")
+    with pytest.raises((TypeError, ValueError), match=f"^{argument} of tune must be .*; got "):
+        ew.tune(ROWS, given.pop("y", CODES), **given)
+
+
+def test_a_table_is_no_storage_of_a_search(tmp_path):
+    pytest.importorskip("optuna")
+    (tmp_path / "g.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="storage of tune must be a journal file"):
+        ew.tune(ROWS, CODES, storage=tmp_path / "g.csv")
