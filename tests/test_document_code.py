@@ -102,6 +102,7 @@ def names(quick, tmp_path, monkeypatch):
         "micro_batches": [(inputs[:30], targets[:30]), (inputs[30:], targets[30:])],
         "train_loader": loader,
         "validation_loader": loader,
+        "valid_loader": loader,
         "make_network": torch.nn.Linear,
         "Module": torch.nn.Linear,
     }

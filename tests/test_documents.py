@@ -28,9 +28,13 @@ def names():
     """What a reader has at hand: a small table, a classifier, a network and its batch."""
     X, y = make_classification(150, 20, weights=[0.8], random_state=0)
     torch.manual_seed(0)
+    rows = torch.utils.data.TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(y))
     return {
         "ew": ew,
         "torch": torch,
+        "model": torch.nn.Linear(20, 2),
+        "train_loader": torch.utils.data.DataLoader(rows, 50),
+        "valid_loader": torch.utils.data.DataLoader(rows, 50),
         "X": X.astype(np.float32),
         "y": y,
         "any_classifier": LogisticRegression(),

@@ -160,21 +160,23 @@ def opponent(task: Task, kind: str, name: str, loss: Any) -> dict[str, float]:
     model = network(kind, task.train[0].shape[1], task.size, task.seed)
     if name == "LDAM-DRW":
         _with_cosines(model, task.size)
-    best: dict[tuple[str, str], tuple[float, float]] = {}
+    best: dict[tuple[str, str], tuple[float, Any]] = {}
 
     def watch(now: nn.Module) -> None:
-        z, test = logits_of(now, task.valid[0]), None
+        z, state = logits_of(now, task.valid[0]), copy.deepcopy(now.state_dict())
         for metric, protocol in COLUMNS:
             decided = adjusted(task, name, z, protocol).argmax(1)
             value = task.value(metric, protocol, decided, task.valid[1])
-            if value > best.get((metric, protocol), (-1.0, 0.0))[0]:
-                test = logits_of(now, task.test[0]) if test is None else test
-                chosen = adjusted(task, name, test, protocol).argmax(1)
-                score = task.value(metric, protocol, chosen, task.test[1])
-                best[metric, protocol] = value, score
+            if value > best.get((metric, protocol), (-1.0, None))[0]:
+                best[metric, protocol] = value, state
 
     train(task, model, loss, EPOCHS + ALIGN_EPOCHS, watch)
-    return {f"{metric}, {protocol}": score for (metric, protocol), (_, score) in best.items()}
+    scores = {}
+    for (metric, protocol), (_, state) in best.items():
+        model.load_state_dict(state)
+        chosen = adjusted(task, name, logits_of(model, task.test[0]), protocol).argmax(1)
+        scores[f"{metric}, {protocol}"] = task.value(metric, protocol, chosen, task.test[1])
+    return scores
 
 
 def _with_cosines(model: nn.Module, classes: int) -> None:

@@ -45,9 +45,11 @@ from eastward.training.launch import in_processes, make_fabric, processes_to_sta
 __all__ = ["STAGES", "align"]
 
 STAGES = ("decision", "head", "network")
-# Standard errors by which a stage has to gain (docs/align.md): the head gains on most data sets, by less than a few
-# hundred validation rows can show; the whole network gains on some.
-EVIDENCE = {"decision": -1.0, "head": -2.0, "network": 0.0}
+# Standard errors by which a stage has to gain over the best so far: the head gains on most data sets, by less than a
+# few hundred validation rows can show; the whole network gains on some (docs/align.md).
+EVIDENCE = {"decision": -1.0, "head": -2.0, "network": 1.0}
+# And over the network as it was given, whatever came between.
+EVIDENCE_OVER_GIVEN = -1.0
 # Validation frequencies further than this from those of training are worth a sentence.
 FAR_FROM_TRAINING = 0.1
 
@@ -117,8 +119,9 @@ def align(
         result; the head always learns from both.
     evidence : float, optional
         A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value,
-        1 for a clear gain. None: minus one for the decision, minus two for the head, zero for the network, because the
-        first two gain on most data sets, by less than a small validation set can show, and the third does not always.
+        1 for a clear gain. None: minus one for the decision, minus two for the head, one for the network, because the
+        first two gain on most data sets, by less than a small validation set can show, and the third does not always;
+        and none may seem worse than the given network by more than one.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
     forward : callable, optional
@@ -246,6 +249,7 @@ class Work:
     fabric: Any
     loaders: tuple[Any, Any]
     options: dict[str, Any]
+    given: Candidate
     best: Candidate
     start: Decided
     deciding: float
@@ -267,10 +271,12 @@ class Work:
 
     def consider(self, stage: str, candidate: Candidate, seconds: float) -> bool:
         """Judge a stage against the best so far, note it, and keep it unless the validation rows speak against it."""
-        found: Gain = self.judge.gain(self.best.chosen, candidate.chosen)
+        found = self.judge.gain(self.best.chosen, candidate.chosen)
         asked = self.options["evidence"]
-        hurdle = EVIDENCE[stage] if asked is None else asked
-        kept = bool(found.gain > hurdle * found.error or found.gain == found.error == 0)
+        first = EVIDENCE_OVER_GIVEN if asked is None else asked
+        kept = _passes(found, EVIDENCE[stage] if asked is None else asked) and _passes(
+            self.judge.gain(self.given.chosen, candidate.chosen), first
+        )
         self.note(candidate.name, found.after, seconds, (found.gain, found.error), kept=kept)
         if kept:
             self.best = candidate
@@ -288,6 +294,11 @@ class Work:
         """Put a stage into the report."""
         entry = {"stage": stage, "value": value, "gain": gain[0], "error": gain[1]}
         self.stages.append({**entry, "kept": kept, "seconds": seconds})
+
+
+def _passes(found: Gain, hurdle: float) -> bool:
+    """Whether a gain reaches so many standard errors; equal decisions do."""
+    return found.gain > hurdle * found.error or found.gain == found.error == 0
 
 
 def _aligned(
@@ -370,7 +381,7 @@ def _prepared(
     start = _start(weights, judge, frequencies if shown is None else shown, target, options)
     deciding = time.perf_counter() - began
     parts = (head, found, judge, seen, held, frequencies, target, fabric, (train, valid), options)
-    work = Work(base, *parts, best, start, deciding)
+    work = Work(base, *parts, best, best, start, deciding)
     work.note("as given", judge.gain(given, given).after, reading)
     _note_frequencies(work, held)
     return work
