@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
+import time
 
 import pytest
-from command_runs import claims, fresh, run
+from command_runs import SMALL, claims, fresh, run
 
 from eastward import metrics
 from eastward.cli.compare import LogLines
+from eastward.cli.stages import stage
 from eastward.comparison import DEFAULT_METHODS, Progress, method_names
 
 COMMANDS = ["demo", "compare", "train", "evaluate", "predict", "report", "metrics", "datasets"]
@@ -197,3 +200,27 @@ def test_progress_in_a_log_is_a_line_every_half_minute():
         cell = {"method": "forest", "split": done - 1, "score": 0.5}
         report(Progress(done, 6, cell, None))
     assert [line.split()[0] for line in lines] == ["1/6", "4/6", "6/6"]
+
+
+def test_a_stage_says_what_goes_on_and_every_while_that_it_still_does(monkeypatch, capfd):
+    monkeypatch.setattr("eastward.cli.stages.SECONDS_BETWEEN_LINES", 0.05)
+    handlers = list(logging.getLogger("eastward").handlers)
+    with stage("training a [b]model[/b] on 8 rows"):
+        logging.getLogger("eastward").info("%s epoch %d", "aligned", 3)
+        time.sleep(0.3)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0] == "training a [b]model[/b] on 8 rows"
+    assert re.fullmatch(r"training .* rows: 0 s so far; aligned epoch 3", lines[1])
+    assert len(lines) >= 3
+    assert logging.getLogger("eastward").handlers == handlers
+    with stage("training", quiet=True):
+        logging.getLogger("eastward").info("nothing")
+    assert capfd.readouterr().err == ""
+
+
+def test_training_without_a_terminal_writes_a_line_for_each_stage(table, tmp_path):
+    loud = [word for word in SMALL if word != "--quiet"]
+    done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--method", "network", *loud)
+    assert done.code == 0, done.err
+    assert "training EASTClassifier on 192 rows" in done.err
+    assert "judging by 48 rows held out" in done.err

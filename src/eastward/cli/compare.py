@@ -17,13 +17,12 @@ from eastward.cli.folders import REPORT
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
 from eastward.cli.recommended import remember, train_command
+from eastward.cli.stages import SECONDS_BETWEEN_LINES
 
 if TYPE_CHECKING:
     from eastward.comparison import Comparison, Progress
 
 __all__ = ["LogLines", "compare", "live_table"]
-
-SECONDS_BETWEEN_LINES = 30.0
 
 Out = Annotated[
     Path | None,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from eastward import _checks, metrics
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
+from eastward.cli.stages import stage
 from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings
@@ -113,9 +114,15 @@ def fit_model(
     """
     trained, held = split_rows(task, plan)
     facts = {**facts, "warnings": [*facts["warnings"], *_repeated(task, held)]}
-    model = _trained(task, facts, plan, trained, folder / CHECKPOINT)
+    quiet = not plan.parameters.get("verbose")
+    with stage(f"training {plan.label} on {trained.sum():,} rows", quiet=quiet):
+        model = _trained(task, facts, plan, trained, folder / CHECKPOINT)
     save_model(model, folder)
-    judged = _evaluation(model, task, held) if held.any() else None
+    judged = importance = None
+    if held.any():
+        with stage(f"judging by {held.sum():,} rows held out", quiet=quiet):
+            judged = _evaluation(model, task, held)
+            importance = _importance(model, task, held)
     training = training_words(model.classifier)
     training["sentences"] = [f"{plan.label}: {plan.reason}", *training["sentences"]]
     summary = report_summary(
@@ -124,7 +131,7 @@ def fit_model(
         data=facts,
         comparison=comparison,
         evaluation=judged,
-        importance=_importance(model, task, held) if held.any() else None,
+        importance=importance,
         training=training,
         verdict=None if comparison is not None else finding(judged, training, model.metric),
         commands=commands,

@@ -13,6 +13,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.output import emit_json, note, say, status_console, wants_json
+from eastward.cli.stages import stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,9 @@ def predict(
     writer = TableWriter(output)
     if writer.form.is_delimited and not for_spreadsheet:
         _warn_of_formulas(loaded.classes.tolist())
-    with writer, _progress(count_rows(data)) as advance:
+    total = count_rows(data)
+    words = "predicting" if total is None else f"predicting {total:,} rows"
+    with writer, stage(words, quiet=sys.stderr.isatty()), _progress(total) as advance:
         for part in predicted_parts(loaded, data, wanted, keep or [], encoding):
             writer.write(harmless(part) if for_spreadsheet else part)
             rows += len(part)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eastward.cli.fit_model import FitPlan, write_summary
 from eastward.cli.folders import CHECKPOINT
+from eastward.cli.stages import stage
 from eastward.data import (
     Column,
     Task,
@@ -156,7 +157,8 @@ def fit_stream_model(
         random_state=plan.seed,
         **plan.parameters,
     )
-    classifier.fit(task.stream)
+    with stage("training on the stream", quiet=not plan.parameters.get("verbose")):
+        classifier.fit(task.stream)
     if classifier.report_["interrupted"]:
         raise KeyboardInterrupt
     remembered = {

@@ -11,6 +11,7 @@ from eastward.cli import options
 from eastward.cli.errors import going_on
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, wants_json
+from eastward.cli.stages import stage
 
 __all__ = ["tune"]
 
@@ -102,7 +103,10 @@ def tune(
     from eastward.tuning import tune as search
 
     out.mkdir(parents=True, exist_ok=True)
-    with going_on(f"Continue with:  {command_line(context)}"):
+    with (
+        going_on(f"Continue with:  {command_line(context)}"),
+        stage(f"searching in {trials} trials"),
+    ):
         result = search(
             make_vectorizer().fit_transform(task.features),
             task.labels,

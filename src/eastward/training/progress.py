@@ -81,7 +81,10 @@ def numbers(run: Run, best: float) -> str:
     record = run.record
     heat = f"T {record['temperature']:.3g}  " if record["temperature"] else ""
     loss = f"loss {record['train_loss']:.4f}  valid {record['valid_loss']:.4f}"
-    return f"{heat}{loss}  {run.metric.name} {record['valid_score']:.4f} (best {best:.4f})"
+    # Training counts a cost as negative; people read it as it is.
+    sign = 1 if run.metric.higher_is_better else -1
+    score = f"{sign * record['valid_score']:.4f} (best {sign * best:.4f})"
+    return f"{heat}{loss}  {run.metric.name} {score}"
 
 
 def progress_callbacks(verbose: int) -> list[Callback]:
