@@ -38,6 +38,27 @@ def hostile_summary() -> dict:
             "imbalance": 1.0,
             "warnings": [IMAGE, TEMPLATE],
             "columns": [{"name": TEMPLATE, "kind": SCRIPT}],
+            "profile": {
+                "columns": [
+                    {
+                        "name": SCRIPT,
+                        "kind": SCRIPT,
+                        "missing": 0.5,
+                        "distinct": 2,
+                        "values": [{"label": IMAGE, "count": 3}],
+                        "target": 0.5,
+                    },
+                    {
+                        "name": IMAGE,
+                        "kind": "date",
+                        "missing": 0.0,
+                        "distinct": 2,
+                        "numbers": {"low": SCRIPT, "median": IMAGE, "high": SCRIPT, "bars": [1, 2]},
+                        "target": None,
+                    },
+                ],
+                "alike": [{"first": SCRIPT, "second": IMAGE, "association": 0.95}],
+            },
         },
         comparison={
             "metric": "f1_macro",

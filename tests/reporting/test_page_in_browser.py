@@ -268,6 +268,8 @@ def test_hostile_names_stay_text_and_commands_stay_quoted(browser, tmp_path):
         assert page.locator("h1").inner_text() == "<script>alert(1)</script>"
         assert page.locator("img").count() == 0
         assert page.locator("#live-classes tbody th").all_inner_texts() == CLASSES
+        assert page.locator(".columns-table tbody th").all_inner_texts() == CLASSES[:2]
+        assert page.locator(".columns-table svg").count() == 1
         for number, name in enumerate(CLASSES):
             page.locator("#explorer-class").select_option(str(number))
             page.locator("#explorer-beta").fill("1")

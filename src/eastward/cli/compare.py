@@ -117,7 +117,7 @@ def compare(
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
     from eastward.cli.train import network_options
-    from eastward.data import describe_task, load_task, make_vectorizer
+    from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
     task = load_task(
         data,
@@ -163,6 +163,7 @@ def compare(
             metric_options=bound,
             method_options=network_options(hidden, epochs),
         )
+    facts = facts if out is None else {**facts, "profile": profile_task(task)}
     _conclude(comparison, facts, f"{target} in {task.name}", out, context)
 
 

@@ -19,7 +19,7 @@ from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.comparison.splits import grouped_split, later_rows
-from eastward.data import Task, copies_across, feature_origins, make_vectorizer
+from eastward.data import Task, copies_across, feature_origins, make_vectorizer, profile_task
 from eastward.estimators.network import EASTClassifier
 from eastward.estimators.network.preparation import encode_labels, resolve_metric
 from eastward.model_folder import TableModel, save_model
@@ -128,7 +128,7 @@ def fit_model(
     summary = report_summary(
         f"{task.target} in {task.name}",
         model.metric,
-        data=facts,
+        data={**facts, "profile": profile_task(task)},
         comparison=comparison,
         evaluation=judged,
         importance=importance,

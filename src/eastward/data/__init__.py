@@ -3,6 +3,7 @@
 from eastward.data.columns import Column, conform, frame_columns
 from eastward.data.description import copies_across, describe_task
 from eastward.data.labels import label_codes, label_names
+from eastward.data.profile import profile_task
 from eastward.data.reading import count_rows, iter_tables, read_table, table_columns
 from eastward.data.task import Task, load_task
 from eastward.data.vectorizer import feature_origins, make_vectorizer
@@ -23,6 +24,7 @@ __all__ = [
     "label_names",
     "load_task",
     "make_vectorizer",
+    "profile_task",
     "read_table",
     "table_columns",
 ]

@@ -22,7 +22,14 @@ from eastward.reporting.svg import (
     ticks,
 )
 
-__all__ = ["calibration_chart", "effect_chart", "importance_chart", "interval_chart", "stage_chart"]
+__all__ = [
+    "bars_picture",
+    "calibration_chart",
+    "effect_chart",
+    "importance_chart",
+    "interval_chart",
+    "stage_chart",
+]
 
 # Below this width a label stands above its row instead of beside it.
 NARROW = 500
@@ -65,6 +72,22 @@ def stage_chart(
     rows = "; ".join(f"{step['name']} {wording.number(step['mean'])}" for step in steps)
     axis = f"{title} on held-out rows ({wording.direction(higher_is_better)})"
     return _rows_chart(steps, kinds, width, axis, reference=None, description=f"{axis}: {rows}.")
+
+
+def bars_picture(counts: Sequence[float], description: str) -> Markup:
+    """A histogram as small as a word."""
+    most, width = max(counts) or 1, 112 / len(counts)
+    parts = [
+        element(
+            "rect",
+            x=k * width,
+            y=27 - 26 * count / most,
+            width=width - 1.5,
+            height=26 * count / most + 1,
+        )
+        for k, count in enumerate(counts)
+    ]
+    return drawing(parts, 112, 28, description, "bars-picture")
 
 
 def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:

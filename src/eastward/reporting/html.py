@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from eastward.reporting import wording
 from eastward.reporting.charts import (
+    bars_picture,
     calibration_chart,
     effect_chart,
     importance_chart,
@@ -84,6 +85,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
             sections=section_names(summary),
             charts=_charts(summary),
             facts=key_figures(summary),
+            profile=_profile(summary),
             next_command=next_command(summary),
             **comparison_parts(summary),
             **_evaluation_parts(summary),
@@ -164,6 +166,23 @@ def _importance_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
         "matter": [column["name"] for column in importance["columns"] if column["matters"]],
         "effects": effects,
     }
+
+
+def _profile(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the table of columns, with a small histogram where there are numbers."""
+    profile = (summary.get("data") or {}).get("profile") or {"columns": []}
+    rows = []
+    for column in profile["columns"]:
+        numbers = column.get("numbers") or {}
+        ends = [_end(numbers.get(key)) for key in ("low", "median", "high")]
+        described = f"{column['name']}: from {ends[0]} to {ends[2]}, median {ends[1]}"
+        bars = bars_picture(numbers["bars"], described) if numbers.get("bars") else None
+        rows.append({**column, "bars": bars, "range": f"{ends[0]} … {ends[1]} … {ends[2]}"})
+    return rows
+
+
+def _end(value: Any) -> str:
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, (int, float)) else str(value)
 
 
 def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:

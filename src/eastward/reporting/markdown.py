@@ -222,7 +222,25 @@ def _data(data: Mapping[str, Any], _: Mapping[str, Any]) -> str:
     )
     rows = [[escaped(row["label"]), wording.count(row["count"])] for row in data["classes"]]
     warnings = "\n".join(f"- {escaped(line)}" for line in data.get("warnings") or [])
-    return "\n\n".join(filter(None, ["## Data", facts, _table(["class", "rows"], rows), warnings]))
+    parts = ["## Data", facts, _table(["class", "rows"], rows), warnings, _profile(data)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _profile(data: Mapping[str, Any]) -> str:
+    """Columns with their kind, gaps, values and what they tell about the target."""
+    columns = (data.get("profile") or {}).get("columns") or []
+    rows = [
+        [
+            escaped(column["name"]),
+            escaped(column["kind"]),
+            wording.percent(column["missing"]),
+            wording.count(column["distinct"]),
+            wording.number(column.get("target"), 2),
+        ]
+        for column in columns
+    ]
+    head = ["column", "kind", "missing", "different values", "tells about the target"]
+    return _table(head, rows, text_columns=2) if rows else ""
 
 
 def _commands(commands: Mapping[str, str], _: Mapping[str, Any]) -> str:
