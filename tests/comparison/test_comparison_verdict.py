@@ -12,6 +12,7 @@ from eastward import compare, metrics
 from eastward.comparison.belief import shipped_prior
 from eastward.comparison.methods import Method
 from eastward.comparison.result import Comparison
+from eastward.reporting.wording import sentences
 
 NETWORKS = ["cross_entropy", "balanced_cross_entropy", "cross_entropy_tuned", "eastward"]
 
@@ -48,16 +49,15 @@ def test_a_threshold_that_helps_on_a_rare_class_is_recommended():
     plain, tuned = result.methods
     assert result.verdict["recommended"] == "cross_entropy_tuned"
     assert re.match(
-        r"Use cross-entropy with a tuned threshold, (almost certainly|very likely) better than cross-entropy: f1 ",
+        r"Use cross-entropy with a tuned threshold, (almost certainly|very likely) 0\.\d+ better than "
+        r"cross-entropy. On average f1 ",
         result.verdict["sentence"],
     )
     assert tuned["difference"]["interval"][0] > 0
     assert tuned["mean"] - plain["mean"] == pytest.approx(tuned["difference"]["mean"])
     # The price is visible: probabilities that were shifted for the decision are worse as probabilities.
     assert tuned["log_loss"] > plain["log_loss"]
-    assert any(
-        line.startswith("Its probabilities are not the best") for line in result.verdict["detail"]
-    )
+    assert any("are not the best: log-loss" in line for line in result.verdict["detail"])
 
 
 def method(name: str, effort: int = 1) -> Method:
@@ -104,7 +104,8 @@ def test_lack_of_proof_is_no_proof_of_lack():
     assert 0.95 < row["probability"] < 0.975
     assert result.verdict["recommended"] == "maybe"
     assert result.verdict["sentence"] == (
-        "Use maybe, very likely better than base: f1_macro 0.552 against 0.500; expected gain +0.052, better with "
+        "Use maybe, very likely 0.052 better than base. On average f1_macro 0.552 against 0.500; expected gain +0.052, "
+        "better with "
         "96 %, practically equal with 2 %."
     )
 
@@ -195,3 +196,11 @@ def test_harm_and_help_of_the_metric_stage_are_said():
     )
     assert "helps here" in comparison({"b": BASE, "eastward": shifted(0.1)}).verdict["detail"][0]
     assert "no clear" in comparison({"b": BASE, "eastward": shifted(0.001)}).verdict["detail"][0]
+
+
+@pytest.mark.parametrize("gain", [0.05, 0.02, 0.0, -0.05])
+def test_the_first_sentence_has_at_most_twenty_words(gain):
+    result = comparison({"base": BASE, "other": [b + gain for b in BASE]})
+    for label in ("gradient boosting with a tuned threshold", "EASTClassifier"):
+        text = result.verdict["sentence"].replace("base", label).replace("other", label)
+        assert len(sentences(text)[0].split()) <= 20, text

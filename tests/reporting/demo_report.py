@@ -1,6 +1,6 @@
 """A report on real data, for tests and for the picture in the README: nothing in it is invented.
 
-``python tests/reporting/demo_report.py FOLDER`` writes the report there; with ``--picture FILE`` also a screenshot.
+``python tests/reporting/demo_report.py FOLDER`` writes the report there; with ``--pictures FOLDER`` also screenshots.
 The data are scikit-learn's breast cancer table, with three of its thirty measurements so that the task is hard.
 """
 
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -25,8 +26,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import eastward as ew
-from eastward.reporting import evaluation_summary, report_summary, write_report
+from eastward.data import describe_task, load_task, profile_task
+from eastward.reporting import (
+    evaluation_summary,
+    importance_summary,
+    report_summary,
+    write_report,
+)
 from eastward.reporting.calibration import calibration_summary
+from eastward.reporting.notebook import classifier_view
 
 COLUMNS = ["mean texture", "mean smoothness", "mean symmetry"]
 LABELS = {
@@ -40,7 +48,7 @@ BASELINE = "tuned"
 TEST_SHARE = 0.3
 
 
-def load_task() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def measurements() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, class indices and class names; the second class is the one to find."""
     table = load_breast_cancer()
     chosen = [list(table.feature_names).index(name) for name in COLUMNS]
@@ -140,9 +148,10 @@ def verdict(rows: list[dict], n_splits: int) -> dict[str, object]:
         if clear
         else f"No clear gain over {LABELS[BASELINE]}: the best alternative, {best['label']}, brings {numbers}."
     )
+    chance = best["difference"]["probability"]
     detail = [
         f"{best['label']} won {best['wins']} of {n_splits} splits and lost {best['losses']}.",
-        f"The probability that it is better on a new split of this data is {best['difference']['probability']:.0%}.",
+        f"On a new split {best['label']} is better with a probability of {chance:.0%}.",
     ]
     return {
         "sentence": sentence,
@@ -152,28 +161,22 @@ def verdict(rows: list[dict], n_splits: int) -> dict[str, object]:
 
 
 def demo_summary(n_splits: int = 10, max_epochs: int = 60) -> dict[str, object]:
-    X, y, classes = load_task()
+    X, y, classes = measurements()
     train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
     model = methods(0, max_epochs)["east"].fit(X[train], y[train])
     evaluation = evaluation_summary(
         y[test], np.log(model.raw_predict_proba(X[test])), classes, "f1", offsets=model.offsets_
     )
-    counts = np.bincount(y)
+    frame = pd.DataFrame(X, columns=COLUMNS)
+    importance = importance_summary(
+        model.predict, X[test], COLUMNS, frame.iloc[test], y[test], classes, model.metric_
+    )
+    task = load_task(frame.assign(diagnosis=classes[y]), "diagnosis")
     return report_summary(
         "Breast cancer from three measurements",
         "f1",
-        data={
-            "name": "breast_cancer",
-            "rows": len(y),
-            "features": X.shape[1],
-            "classes": [
-                {"label": label, "count": count}
-                for label, count in zip(classes, counts, strict=True)
-            ],
-            "imbalance": counts.max() / counts.min(),
-            "warnings": [],
-            "columns": [{"name": name, "kind": "number"} for name in COLUMNS],
-        },
+        data={**describe_task(task), "name": "breast_cancer", "profile": profile_task(task)},
+        importance=importance,
         comparison=measured_comparison(X, y, n_splits, max_epochs),
         evaluation=evaluation,
         training={**model.report_, "history": model.history_},
@@ -184,19 +187,47 @@ def demo_summary(n_splits: int = 10, max_epochs: int = 60) -> dict[str, object]:
     )
 
 
+def notebook_page(folder: Path) -> Path:
+    """A comparison and a fitted classifier as a dark notebook shows them."""
+    X, y, classes = measurements()
+    methods = ["logistic_regression_tuned", "logistic_regression", "random_forest_tuned"]
+    compared = ew.compare(
+        X, classes[y], "f1_macro", methods=methods, baseline=methods[0], n_splits=10
+    )
+    model = ew.TunedDecisionClassifierCV(
+        make_pipeline(StandardScaler(), LogisticRegression()), metric="f1_macro"
+    ).fit(X, classes[y])
+    path = folder / "notebook.html"
+    body = f"{compared._repr_html_()}<br>{classifier_view(model)}"
+    dark = '<body data-jp-theme-light="false" style="margin: 16px; background: #111">'
+    path.write_text(f"<!doctype html><meta charset=utf-8>{dark}{body}", encoding="utf-8")
+    return path
+
+
+def take_pictures(report: Path, folder: Path) -> None:
+    """What the documentation shows: the top of the page, one section in the dark, a phone, a notebook."""
+    from browser import opened, start_browser
+
+    with start_browser() as browser:
+        with opened(browser, report, width=1080, height=1130) as page:
+            page.screenshot(path=folder / "report.png")
+        with opened(browser, report, width=1080, color_scheme="dark") as page:
+            page.locator("#importance").screenshot(path=folder / "report-matters.png")
+        with opened(browser, report, width=390, height=844, device_scale_factor=2) as page:
+            page.screenshot(path=folder / "report-phone.png")
+        with opened(browser, notebook_page(report.parent), width=960) as page:
+            page.screenshot(path=folder / "notebook.png", full_page=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--picture", type=Path, help="where a screenshot goes, as PNG")
+    parser.add_argument("--pictures", type=Path, help="a folder for screenshots, as PNG")
     options = parser.parse_args()
     path = write_report(demo_summary(), options.folder / "report.html")
     print(path)
-    if options.picture:
-        from browser import opened, start_browser
-
-        with start_browser() as browser, opened(browser, path, width=1080, height=1130) as page:
-            page.screenshot(path=options.picture)
-            print(options.picture)
+    if options.pictures:
+        take_pictures(path, options.pictures)
 
 
 if __name__ == "__main__":

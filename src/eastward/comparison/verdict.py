@@ -194,15 +194,16 @@ def _is_candidate(row: Row) -> bool:
 
 def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float) -> str:
     difference = row["difference"]
-    values = f"{metric.name} {row['mean']:.3f} against {reference['mean']:.3f}"
+    values = f"On average {metric.name} {row['mean']:.3f} against {reference['mean']:.3f}"
     if difference["equal"] > MOSTLY:
         return (
-            f"No gain: use {row['label']}, which is simpler than {reference['label']} and practically equal to it "
-            f"({values}; within {margin:.2g} with {_percent(difference['equal'])})."
+            f"No gain: use {row['label']}, simpler than {reference['label']} and practically equal. "
+            f"{values}; within {margin:.2g} with {_percent(difference['equal'])}."
         )
     sure = next(words for reached, words in SURE if difference["probability"] >= reached)
     return (
-        f"Use {row['label']}, {sure} better than {reference['label']}: {values}; {_how_sure(row)}."
+        f"Use {row['label']}, {sure} {abs(difference['expected']):.3f} better than {reference['label']}. "
+        f"{values}; {_how_sure(row)}."
     )
 
 
@@ -307,9 +308,10 @@ def _calibration_sentences(recommended: Row | None, rows: Sequence[Row]) -> list
     if recommended["log_loss"] <= _WORSE_PROBABILITIES * best["log_loss"]:
         return []
     sentence = (
-        f"Its probabilities are not the best: log-loss {recommended['log_loss']:.3f} and calibration error "
+        f"The probabilities of {recommended['label']} are not the best: log-loss "
+        f"{recommended['log_loss']:.3f} and calibration error "
         f"{recommended['ece']:.3f}, against {best['log_loss']:.3f} and {best['ece']:.3f} of {best['label']}. "
-        "Where probabilities are used as such, look at raw_predict_proba or at that one."
+        "Where probabilities are used as such, take the latter."
     )
     return [sentence]
 

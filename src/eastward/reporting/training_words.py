@@ -41,6 +41,10 @@ def training_words(classifier: Any) -> dict[str, Any]:
         ]
         return {**empty, "stages": [*stages, mean]}
     if "words" in report:
-        stage = {"name": "trees", "argmax": report["baseline"], "tuned": report["tuned"]}
+        stage = {
+            "name": "most probable class",
+            "argmax": report["baseline"],
+            "tuned": report["tuned"],
+        }
         return {**empty, "stages": [stage], "sentences": [report["words"]]}
     return empty
