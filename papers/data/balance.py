@@ -79,7 +79,11 @@ def shannon_equitability(targets: Any, num_classes: int | None = None) -> float:
     >>> round(shannon_equitability([0, 0, 0, 1]), 3)
     0.811
     """
-    counts = np.bincount(np.asarray(targets))
+    labels = np.asarray(targets)
+    if labels.ndim != 1 or not len(labels):
+        expected, got = "one class index for each sample", _checks.describe(targets)
+        _checks.fail("shannon_equitability", "targets", expected, got)
+    counts = np.bincount(labels)
     present = counts[counts > 0]
     size = num_classes or len(present)
     if size < 2:
@@ -90,6 +94,7 @@ def shannon_equitability(targets: Any, num_classes: int | None = None) -> float:
 
 def check_balance(name: str, targets: Any) -> None:
     """Refuse a file whose classes are not the published ones."""
+    _checks.one_of("check_balance", "name", name, tuple(PUBLISHED))
     expected = PUBLISHED[name]
     labels = np.asarray(targets)
     found_classes = len(np.unique(labels))

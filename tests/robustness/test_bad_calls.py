@@ -333,3 +333,37 @@ def test_a_table_is_no_storage_of_a_search(tmp_path):
     (tmp_path / "g.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="storage of tune must be a journal file"):
         ew.tune(ROWS, CODES, storage=tmp_path / "g.csv")
+
+
+TABLES = """
+ew.compare(None, CODES) ==> X of compare
+ew.compare(ROWS, None) ==> y of compare
+ew.compare(ROWS, CODES, metric="f7x") ==> name of metrics.get
+ew.compare(ROWS, CODES, methods=["nope"]) ==> methods of compare
+ew.compare(ROWS, CODES, n_splits=0) ==> n_splits of compare
+ew.compare(ROWS, CODES, n_splits="many") ==> n_splits of compare
+data.read_table("/nope.csv") ==> source of read_table
+data.read_table(FILE, encoding="base64") ==> encoding of read_table
+data.read_table(FILE, encoding="nope") ==> encoding of read_table
+data.read_table(None) ==> source of read_table
+datasets.find_tables("/nope") ==> folder of find_tables
+balance.check_balance("x", [0, 1]) ==> name of check_balance
+balance.shannon_equitability([]) ==> targets of shannon_equitability
+balance.shannon_equitability([[0, 1]]) ==> targets of shannon_equitability
+"""
+
+
+@pytest.mark.parametrize("row", TABLES.strip().splitlines())
+def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
+    from eastward import data, datasets
+    from papers.data import balance
+
+    call, beginning = row.split(" ==> ")
+    names = {"ew": ew, "data": data, "datasets": datasets, "balance": balance}
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    file = tmp_path / "a.csv"
+    with pytest.raises((TypeError, ValueError, FileNotFoundError)) as refused:
+        eval(call, {**names, "ROWS": ROWS, "CODES": CODES, "FILE": file})
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{beginning} must be ")
+    assert "; got " in sentence

@@ -227,6 +227,9 @@ def _problem(
     settings: dict[str, Any],
 ) -> Problem:
     """The data, checked once for all methods."""
+    for argument, value in (("X", X), ("y", y)):
+        if value is None:
+            _checks.fail(_CALLER, argument, "given", None, error=TypeError)
     labels = class_labels(_CALLER, y)
     check_consistent_length(X, labels)
     weight = None

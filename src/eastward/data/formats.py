@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,8 +149,9 @@ def _is_a_table(name: str) -> bool:
 def check_encoding(encoding: str, caller: str) -> None:
     """Refuse a name that Python knows no encoding by."""
     try:
-        codecs.lookup(encoding)
-    except LookupError:
+        # Python also has encodings between bytes and bytes, such as base64.
+        "".encode(encoding)
+    except (LookupError, TypeError):
         advice = "Common ones are utf-8, cp1252, latin-1 and utf-16."
         _checks.fail(caller, "encoding", "a text encoding", repr(encoding), advice)
 
