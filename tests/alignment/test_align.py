@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 import eastward as ew
-from eastward.alignment import network_stage
+from eastward.alignment import aligning, network_stage
 from eastward.metrics import get
 
 QUICK = {"epochs": 2, "learning_rate": 1e-2}
@@ -27,7 +27,14 @@ def call(kind, **options):
     return network, train, valid, ew.align(network, train, valid, **{**QUICK, **own, **options})
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+# The others differ from these in how a batch is read alone.
+EVERY_DAY = ("three classes", "stream", "one logit", "labels", "dense", "mappings")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in EVERY_DAY else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
+)
 def test_every_kind_of_network_goes_through_every_stage_and_is_left_as_it_was(kind):
     network, train, valid, own = KINDS[kind]()
     before, mode = copy.deepcopy(network.state_dict()), network.training
@@ -212,7 +219,7 @@ def test_ctrl_c_keeps_the_best_so_far():
     ]
 
 
-@pytest.mark.parametrize("kind", ["three classes", "stream"])
+@pytest.mark.parametrize("kind", ["three classes", pytest.param("stream", marks=pytest.mark.slow)])
 def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     network, train, valid, _ = KINDS[kind]()
     options = {"epochs": 6, "learning_rate": 1e-2, "evidence": EVERYTHING, "stages": ("network",)}
@@ -235,6 +242,18 @@ def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     assert values[0] == values[1]
     with pytest.raises(ValueError, match="of another run"):
         ew.align(network, train, valid, checkpoint=tmp_path, **{**options, "random_state": 1})
+
+
+def test_many_classes_and_rows_are_aligned_on_some_of_them(monkeypatch):
+    sizes = [12] * 20
+    X, y = clusters(sizes, spread=0.5)
+    V, v = clusters(sizes, seed=1, spread=0.5)
+    monkeypatch.setattr(aligning, "NUMBERS_AT_ONCE", 4 * 20 * 200)
+    network = mlp(20)
+    data = loader(X, y), loader(V, v)
+    result = ew.align(network, *data, stages=("head",), evidence=EVERYTHING)
+    given = float((network(V).argmax(1) == v).float().mean())
+    assert float((result.model(V).argmax(1) == v).float().mean()) > given + 0.2
 
 
 def test_rare_classes_of_a_stream_are_met_in_steps_of_several_batches():

@@ -36,7 +36,7 @@ from eastward.alignment.heads import Head, HeadWeights, check_precision, find_he
 from eastward.alignment.network_stage import NetworkOptions, Steps, train_network
 from eastward.alignment.priors import judged_weight, target_prior
 from eastward.alignment.result import Alignment
-from eastward.alignment.rows import Collected, HeadRows, collect_rows, concatenated
+from eastward.alignment.rows import Collected, HeadRows, collect_rows, concatenated, thinned
 from eastward.decisions.deciding import checked_metric
 from eastward.metrics import Metric, as_metric
 from eastward.training.checkpoint import fingerprint
@@ -50,6 +50,8 @@ STAGES = ("decision", "head", "network")
 EVIDENCE = {"decision": -1.0, "head": -2.0, "network": 1.0}
 # And over the network as it was given, whatever came between.
 EVIDENCE_OVER_GIVEN = -1.0
+# Logits of all heads that train side by side, 200 MB in float32; of more rows, some stand for all.
+NUMBERS_AT_ONCE = 50_000_000
 # Validation frequencies further than this from those of training are worth a sentence.
 FAR_FROM_TRAINING = 0.1
 
@@ -455,10 +457,16 @@ def _head_candidate(
     valid: HeadRows,
 ) -> Candidate:
     """A head for all rows, and for each fold one that did without it, which decides it."""
-    rows, folds = concatenated(train, valid), work.judge.folds
+    folds, room = work.judge.folds, NUMBERS_AT_ONCE // (len(starts) * work.judge.size)
+    generator = torch.Generator().manual_seed(work.judge.seed)
+    # Rows that are left out of a large set are found again by their group, which is not used here.
+    own = replace(valid, groups=torch.arange(len(valid)))
+    own = thinned(own, work.judge.size, max(1, room // 2), generator)
+    train = thinned(train, work.judge.size, max(1, room - len(own)), generator)
+    rows = concatenated(train, own)
     used = torch.ones(len(starts), len(rows), dtype=torch.bool)
     for fold in range(len(starts) - 1):
-        used[fold, len(train) :] = folds != fold
+        used[fold, len(train) :] = folds[own.groups] != fold
     heads = aligned_heads(starts, rows, used, work.metric, work.prior, HeadOptions())
     logits = _by_fold(heads[:-1], valid.features, folds)
     return Candidate(name, network, heads[-1], work.decided(logits), logits)

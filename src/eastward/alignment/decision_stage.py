@@ -23,6 +23,8 @@ from eastward.decisions import (
 
 __all__ = ["Decided", "constrained_decision", "decide_classes", "decide_labels", "plain_decision"]
 
+# Offsets of more classes take minutes to search, and the head does as well from the adjusted logits alone.
+MOST_CLASSES_TO_SEARCH = 16
 # Beyond so many rows the labels speak for themselves, and a search over all of them takes long.
 ROWS_TO_DECIDE = 20_000
 
@@ -129,6 +131,8 @@ def _tuned(
 
 
 def _offsets(probabilities: Tensor, rows: HeadRows, judge: Judge) -> Tensor:
+    if judge.size > MOST_CLASSES_TO_SEARCH:
+        return torch.zeros(judge.size, dtype=torch.float64)
     some = _some(len(rows), judge.seed)
     found = smoothed_offsets(
         probabilities[some].log().clamp_min(-100),

@@ -13,7 +13,7 @@ from eastward import _checks
 from eastward.alignment.batches import CALLER, Batch, Forward, as_batch, output_of
 from eastward.alignment.heads import Head, watched
 
-__all__ = ["Collected", "HeadRows", "collect_rows", "concatenated"]
+__all__ = ["Collected", "HeadRows", "collect_rows", "concatenated", "thinned"]
 
 IGNORED = -100
 
