@@ -24,6 +24,7 @@ from sklearn.pipeline import Pipeline
 from skrub import StringEncoder
 
 from eastward import _checks
+from eastward._files import check_regular, read_document, remove_leftovers
 from eastward._version import __version__
 from eastward.data import Column, conform
 from eastward.metrics import Metric
@@ -182,6 +183,7 @@ def save_model(model: TableModel, folder: Any) -> None:
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
     staging = folder / f".{os.getpid()}.part"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
@@ -226,7 +228,8 @@ def _parts(folder: Path) -> list[str]:
 def _read_task(folder: Path) -> dict[str, Any]:
     advice = "Pass the folder that `eastward train --out` wrote."
     try:
-        task: dict[str, Any] = json.loads((folder / TASK).read_text(encoding="utf-8"))
+        check_regular(folder)
+        task: dict[str, Any] = read_document(folder / TASK)
         kind, version = task["kind"], task["format"]
         sealed = dict(task["digests"])
     except (OSError, ValueError, KeyError, TypeError) as error:

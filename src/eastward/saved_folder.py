@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eastward import _checks, metrics
+from eastward._files import check_regular, read_document, remove_leftovers
 from eastward._version import __version__
 
 __all__ = [
@@ -64,6 +65,7 @@ class SavedFolder:
         """Let ``fill`` write the parts into a folder, add the document, and put both under ``path`` at once."""
         head = {"kind": self.kind, "format": self.format, "version": __version__}
         text = json.dumps({**head, **document}, indent=1, allow_nan=False)
+        remove_leftovers(path.parent, f".{path.name}.")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -89,7 +91,7 @@ class SavedFolder:
 
     def _is_ours(self, path: Path) -> bool:
         try:
-            document = json.loads((path / self.header).read_text(encoding="utf-8"))
+            document = read_document(path / self.header)
         except (OSError, ValueError):
             return False
         return isinstance(document, dict) and document.get("kind") == self.kind
@@ -97,7 +99,8 @@ class SavedFolder:
     def read(self, path: Path) -> dict[str, Any]:
         """The document of the folder ``path``, of this kind and of a format that this version knows."""
         try:
-            document: dict[str, Any] = json.loads((path / self.header).read_text(encoding="utf-8"))
+            check_regular(path)
+            document: dict[str, Any] = read_document(path / self.header)
             kind, version, number = document["kind"], document["version"], int(document["format"])
         except BROKEN as error:
             self.refuse(path, error)

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from eastward._files import read_document
 from eastward.cli.options import command_line
 
 __all__ = ["compare_command", "defaults_from", "remember", "train_command"]
@@ -72,7 +73,7 @@ def defaults_from(context: Any, folder: Path | None) -> Path | None:
     if folder is None:
         return None
     try:
-        document = json.loads((folder / RECOMMENDED).read_text(encoding="utf-8"))
+        document = read_document(folder / RECOMMENDED)
         reason = "" if {"method", *SHARED} >= set(document) else "written by something else"
     except FileNotFoundError:
         reason = "not there"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from eastward._files import read_document
 from eastward.cli import options
 from eastward.cli.folders import REPORT, SUMMARY
 from eastward.cli.output import emit_json, say, wants_json
@@ -52,8 +52,11 @@ def report(
 
     path = output or folder / REPORT
     summary = _summary(folder)
-    write_report(summary, path)
-    pictures = [] if figures is None else write_figures(summary, figures)
+    try:
+        write_report(summary, path)
+        pictures = [] if figures is None else write_figures(summary, figures)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        _refuse(folder, error)
     if wants_json():
         emit_json({"report": str(path), "figures": [str(picture) for picture in pictures]})
     say(f"report   {path}")
@@ -62,14 +65,18 @@ def report(
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    from eastward import _checks
-
     path = folder / SUMMARY
     try:
-        summary: dict[str, Any] = json_format.loads(path.read_text(encoding="utf-8"))
+        summary: dict[str, Any] = read_document(path)
         _ = summary["title"], summary["metric"]["name"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        advice = "Pass the folder that `eastward train --out` wrote."
-        got = f"{folder} ({type(error).__name__}: summary.json)"
-        return _checks.fail("report", "DIR", "a folder with a summary.json", got, advice)
+        _refuse(folder, error)
     return summary
+
+
+def _refuse(folder: Path, error: Exception) -> NoReturn:
+    from eastward import _checks
+
+    advice = "Pass the folder that `eastward train --out` wrote."
+    got = f"{folder} ({type(error).__name__}: {SUMMARY})"
+    _checks.fail("report", "DIR", "a folder with a summary.json of eastward", got, advice)

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,14 @@ import sklearn
 import torch
 
 from eastward import _checks
+from eastward._files import read_document
 from eastward._version import __version__
 
 __all__ = ["CellStore", "fingerprint"]
 
 logger = logging.getLogger("eastward")
+
+UNFINISHED, SECONDS_TO_WRITE = ".unfinished-", 60.0
 
 
 class CellStore:
@@ -45,12 +50,21 @@ class CellStore:
     def __init__(self, folder: Any) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.glob(f"{UNFINISHED}*"):
+            self._remove_if_old(path)
+
+    @staticmethod
+    def _remove_if_old(path: Path) -> None:
+        """Remove what a killed process left; a file of the last minute may be one that is being written."""
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > SECONDS_TO_WRITE:
+                path.unlink()
 
     def load(self, key: str) -> dict[str, Any] | None:
         """The cell under ``key``; None if there is none that can be read."""
         path = self._path(key)
         try:
-            cell = json.loads(path.read_text(encoding="utf-8"))
+            cell = read_document(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -60,7 +74,7 @@ class CellStore:
 
     def save(self, key: str, cell: dict[str, Any]) -> None:
         """Write ``cell`` completely or not at all."""
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".unfinished-")
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=UNFINISHED)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(cell, file, allow_nan=False)

@@ -1,0 +1,170 @@
+"""Folders that somebody tampered with, or a killed process left: one sentence, no waiting, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eastward import EASTClassifier
+from eastward.comparison.store import CellStore
+from eastward.model_folder import load_model
+
+sys.path.append(str(Path(__file__).parent.parent / "cli"))
+from command_runs import SMALL, claims, run
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    claims(80).to_csv(folder / "claims.csv", index=False)
+    options = ["--ignore", "claim", "--ignore", "words", "--method", "network", *SMALL]
+    done = run("train", folder / "claims.csv", "-t", "fraud", "-o", folder / "model", *options)
+    assert done.code == 0, done.err
+    return folder / "model"
+
+
+@pytest.fixture
+def model(trained, tmp_path):
+    return Path(shutil.copytree(trained, tmp_path / "model"))
+
+
+def replaced(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def changed(path: Path, **entries) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    replaced(path, json.dumps({**document, **entries}))
+
+
+TAMPERED = {
+    "task.json is a pipe": lambda m: as_pipe(m / "task.json"),
+    "task.json is a device": lambda m: as_device(m / "task.json"),
+    "weights are a pipe": lambda m: as_pipe(m / "model" / "weights.safetensors"),
+    "preprocessing is a device": lambda m: as_device(m / "preprocessing.skops"),
+    "an added pipe": lambda m: os.mkfifo(m / "model" / "more"),
+    "a hundred thousand levels": lambda m: replaced(m / "task.json", DEEP),
+    "a list": lambda m: replaced(m / "task.json", "[]"),
+    "a number": lambda m: replaced(m / "task.json", "3"),
+    "bytes": lambda m: (m / "task.json").write_bytes(b"\xff\xfe\x00"),
+    "half of it": lambda m: replaced(m / "task.json", (m / "task.json").read_text()[:200]),
+    "nothing": lambda m: replaced(m / "task.json", ""),
+    "a format of the future": lambda m: changed(m / "task.json", format=99),
+    "another kind": lambda m: changed(m / "task.json", kind="else"),
+    "digests that are text": lambda m: changed(m / "task.json", digests="x"),
+    "another network": lambda m: changed(m / "model" / "model.json", classes=["a", "b", "c"]),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_tampered_model_is_refused_in_one_sentence(model, name):
+    TAMPERED[name](model)
+    with pytest.raises(ValueError, match=r"must be .*; got .*\. ") as caught:
+        load_model(model)
+    assert "Traceback" not in str(caught.value)
+    (model.parent / "a.csv").write_text("amount,fraud\n1,yes\n", encoding="utf-8")
+    done = run("predict", model, model.parent / "a.csv", "-o", model.parent / "out.csv")
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda folder: as_pipe(folder / "model.json"),
+        lambda folder: as_device(folder / "weights.safetensors"),
+        lambda folder: replaced(folder / "model.json", DEEP),
+        lambda folder: changed(folder / "model.json", format="new"),
+        lambda folder: (folder / "weights.safetensors").write_bytes(b"\xff" * 16),
+    ],
+    ids=["pipe", "device", "deep", "format", "weights"],
+)
+def test_a_tampered_estimator_is_refused_in_one_sentence(tmp_path, tamper):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    EASTClassifier(hidden=(4,), max_epochs=2, n_folds=1).fit(X, y).save(tmp_path / "m")
+    tamper(tmp_path / "m")
+    with pytest.raises(ValueError, match="must be"):
+        EASTClassifier.load(tmp_path / "m")
+
+
+SUMMARIES = {
+    "a pipe": as_pipe,
+    "a device": as_device,
+    "a hundred thousand levels": lambda path: replaced(path, DEEP),
+    "a list": lambda path: replaced(path, "[]"),
+    "a verdict that is a number": lambda path: changed(path, verdict=3),
+    "an evaluation that is text": lambda path: changed(path, evaluation="x"),
+    "a matrix of two lengths": lambda path: changed(
+        path, evaluation={"classes": ["a", "b"], "confusion": [[1], [2, 3]], "rows": 3}
+    ),
+    "columns without names": lambda path: changed(path, importance={"columns": [{}]}),
+    "a history of text": lambda path: changed(path, training={"history": "x", "stages": 3}),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_tampered_summary_gives_the_error_of_the_report(model, name):
+    SUMMARIES[name](model / "summary.json")
+    before = (model / "report.html").read_bytes()
+    done = run("report", model)
+    assert done.code == 2, done.out
+    assert done.err.startswith("error: DIR of report must be a folder with a summary.json")
+    assert (model / "report.html").read_bytes() == before
+
+
+def test_what_a_killed_process_left_in_a_model_is_removed_by_the_next_run(trained, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(trained, model)
+    dead, alive = model / ".999999999.part", model / f".{os.getppid()}.part"
+    for folder in (dead, alive):
+        folder.mkdir()
+        (folder / "weights").write_text("half", encoding="utf-8")
+    data = trained.parent / "claims.csv"
+    options = ["--ignore", "claim", "--ignore", "words", "--method", "network", "--overwrite"]
+    done = run("train", data, "-t", "fraud", "-o", model, *options, *SMALL)
+    assert done.code == 0, done.err
+    assert not dead.exists()
+    assert alive.exists(), "another process may still be writing"
+
+
+def test_what_a_killed_process_left_beside_an_estimator_is_removed(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    model = EASTClassifier(hidden=(4,), max_epochs=1, n_folds=1).fit(X, y)
+    (tmp_path / ".m.999999999.part").mkdir()
+    (tmp_path / ".other.999999999.part").mkdir()
+    model.save(tmp_path / "m")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.999999999.part", "m"]
+
+
+def test_unfinished_cells_of_a_killed_comparison_are_removed(tmp_path):
+    for name, age in ((".unfinished-old", 3600), (".unfinished-new", 0)):
+        (tmp_path / name).write_text("{", encoding="utf-8")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    CellStore(tmp_path).save("key", {"score": 1})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".unfinished-new", "key.json"]
+
+
+def test_a_stored_cell_that_is_a_pipe_is_computed_again(tmp_path, caplog):
+    store = CellStore(tmp_path)
+    os.mkfifo(tmp_path / "key.json")
+    assert store.load("key") is None
+    assert "not a regular file" in caplog.text
