@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 import eastward as ew
 from eastward.alignment import aligning, network_stage
+from eastward.alignment.evidence import Gain
 from eastward.metrics import get
 
 QUICK = {"epochs": 2, "learning_rate": 1e-2}
@@ -276,3 +277,18 @@ def test_two_processes_train_as_one_does():
     two = ew.align(network, train, valid, devices=2, **options)
     for a, b in zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "hurdle", "kept"),
+    [
+        (0.02, 0.01, 1.0, True),
+        (0.005, 0.01, 1.0, False),
+        (-0.005, 0.01, -1.0, True),
+        (-0.02, 0.01, -1.0, False),
+        (0.0, 0.0, -1.0, True),
+        (0.0, 0.0, 1.0, False),
+    ],
+)
+def test_a_gain_passes_by_standard_errors(gain, error, hurdle, kept):
+    assert aligning._passes(Gain(0.5, 0.5 + gain, gain, error), hurdle) is kept

@@ -299,8 +299,10 @@ class Work:
 
 
 def _passes(found: Gain, hurdle: float) -> bool:
-    """Whether a gain reaches so many standard errors; equal decisions do."""
-    return found.gain > hurdle * found.error or found.gain == found.error == 0
+    """Whether a gain reaches so many standard errors; equal decisions do where nothing is asked for."""
+    if found.gain == found.error == 0:
+        return hurdle <= 0
+    return found.gain > hurdle * found.error
 
 
 def _aligned(
