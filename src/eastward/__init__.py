@@ -1,6 +1,6 @@
 """Train, decide and report with the one metric you are judged by.
 
-``import eastward`` loads torch and nothing heavier; what needs more is loaded when it is first used.
+``import eastward`` loads nothing heavy: every name is loaded when it is first used, the losses with torch and no more.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from eastward import annealing, baselines, metrics, theory
 from eastward._version import __version__ as __version__
-from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
-from eastward.losses import (
-    AUROCLoss,
-    AveragePrecisionLoss,
-    EASTLoss,
-    exact_backward,
-    metric_loss,
-)
-from eastward.memberships import soft_memberships
-from eastward.steps import btg_step, hard_step, heaviside, sigmoid_step
 
 if TYPE_CHECKING:
+    from eastward import annealing, baselines, metrics, theory
     from eastward.alignment.aligning import align
     from eastward.alignment.result import Alignment
     from eastward.alignment.schedule import AlignmentSchedule
     from eastward.comparison import Comparison, compare
+    from eastward.confusion import Counts, multilabel_counts, soft_confusion, soft_counts
     from eastward.decisions import Decision, tune_decision
     from eastward.estimators.boosting import EASTBoostingClassifier
     from eastward.estimators.ensemble import EASTEnsembleClassifier
     from eastward.estimators.network import EASTClassifier
     from eastward.estimators.tuned import TunedDecisionClassifierCV
+    from eastward.losses import (
+        AUROCLoss,
+        AveragePrecisionLoss,
+        EASTLoss,
+        exact_backward,
+        metric_loss,
+    )
+    from eastward.memberships import soft_memberships
+    from eastward.steps import btg_step, hard_step, heaviside, sigmoid_step
     from eastward.tuning import tune
 
 __all__ = [
@@ -66,8 +66,22 @@ __all__ = [
     "tune_decision",
 ]
 
-# Loaded when first used, with the extra that brings what they need.
+# Where each name lives, and the extra that brings what it needs.
 _LAZY = {
+    "AUROCLoss": ("eastward.losses", ""),
+    "AveragePrecisionLoss": ("eastward.losses", ""),
+    "Counts": ("eastward.confusion", ""),
+    "EASTLoss": ("eastward.losses", ""),
+    "btg_step": ("eastward.steps", ""),
+    "exact_backward": ("eastward.losses", ""),
+    "hard_step": ("eastward.steps", ""),
+    "heaviside": ("eastward.steps", ""),
+    "metric_loss": ("eastward.losses", ""),
+    "multilabel_counts": ("eastward.confusion", ""),
+    "sigmoid_step": ("eastward.steps", ""),
+    "soft_confusion": ("eastward.confusion", ""),
+    "soft_counts": ("eastward.confusion", ""),
+    "soft_memberships": ("eastward.memberships", ""),
     "Alignment": ("eastward.alignment.result", ""),
     "AlignmentSchedule": ("eastward.alignment.schedule", ""),
     "align": ("eastward.alignment.aligning", "tabular"),
@@ -83,16 +97,23 @@ _LAZY = {
 }
 
 
+_MODULES = ("annealing", "baselines", "metrics", "theory")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"eastward.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'eastward' has no attribute {name!r}")
     module, extra = _LAZY[name]
     try:
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         message = f"{name} needs {error.name}: install it with  pip install 'eastward[{extra}]'"
         raise ModuleNotFoundError(message, name=error.name) from error
+    globals()[name] = found  # the next time it is there already
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_MODULES})

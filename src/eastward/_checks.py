@@ -7,48 +7,27 @@ while a graph is being compiled or vectorised (they would stall or break it) and
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from eastward._messages import boolean as boolean
+from eastward._messages import decay as decay
+from eastward._messages import describe as describe
+from eastward._messages import fail as fail
+from eastward._messages import in_unit_interval as in_unit_interval
+from eastward._messages import near_misses as near_misses
+from eastward._messages import one_of as one_of
+from eastward._messages import positive as positive
+from eastward._messages import real as real
+from eastward._messages import whole_number as whole_number
+
 MAX_TEMPERATURE = 0.4
 # Far below any use; much less would be zero in float32.
 MIN_TEMPERATURE = 1e-30
-
-
-def fail(
-    caller: str,
-    argument: str,
-    expected: str,
-    got: object,
-    advice: str = "",
-    *,
-    error: type[Exception] = ValueError,
-) -> NoReturn:
-    """Raise ``error`` with the sentence that every message of this library has.
-
-    Examples
-    --------
-    >>> fail("f_beta", "beta", "positive", -1)
-    Traceback (most recent call last):
-        ...
-    ValueError: beta of f_beta must be positive; got -1.
-    """
-    sentence = f"{argument} of {caller} must be {expected}; got {got}."
-    raise error(f"{sentence} {advice}".strip())
-
-
-def describe(value: object) -> str:
-    """A short account of ``value`` for a message: shape and dtype of a tensor, else its type and repr."""
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)} and dtype {value.dtype}"
-    text = " ".join(repr(value).split())
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def can_inspect(*tensors: Tensor | None) -> bool:
@@ -135,57 +114,6 @@ def _is_emptied(value: Tensor) -> bool:
         return False
 
 
-def one_of(
-    caller: str, argument: str, value: object, allowed: Sequence[str], *, otherwise: str = ""
-) -> None:
-    """``value`` must be one of the strings ``allowed``."""
-    if isinstance(value, str) and value in allowed:
-        return
-    expected = (
-        "one of "
-        + ", ".join(repr(name) for name in allowed)
-        + (f", {otherwise}" if otherwise else "")
-    )
-    error = ValueError if isinstance(value, str) else TypeError
-    fail(caller, argument, expected, describe(value), near_misses(value, allowed), error=error)
-
-
-def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | None = None) -> str:
-    """«Did you mean ...?» for a misspelt name, or an empty string."""
-    if not isinstance(value, str):
-        return ""
-    close = [hints[value.lower()]] if hints and value.lower() in hints else []
-    close += [
-        name for name in difflib.get_close_matches(value, list(known), n=3) if name not in close
-    ]
-    return f"Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
-
-
-def real(caller: str, argument: str, value: object) -> float:
-    """``value`` must be a finite real number; returns it as a float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        fail(caller, argument, "a real number", describe(value), error=TypeError)
-    if not math.isfinite(value):
-        fail(caller, argument, "finite", value)
-    return float(value)
-
-
-def in_unit_interval(caller: str, argument: str, value: object) -> float:
-    """``value`` must lie strictly between 0 and 1."""
-    number = real(caller, argument, value)
-    if not 0 < number < 1:
-        fail(caller, argument, "strictly between 0 and 1", value)
-    return number
-
-
-def decay(caller: str, argument: str, value: object) -> float:
-    """``value`` must be in [0, 1): how much of the past stays."""
-    number = real(caller, argument, value)
-    if not 0 <= number < 1:
-        fail(caller, argument, "in [0, 1)", value, "Use for example 0.9, or None to switch it off.")
-    return number
-
-
 def temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
     """``value`` must be a temperature: a number in (0, 0.4], or a tensor of such numbers."""
     advice = "Start at 0.2 and cool towards 0; above 0.4 the step is no longer monotone."
@@ -241,13 +169,6 @@ def _numbers(
             fail(caller, argument, expected, value)
     elif can_inspect(value) and not bool(good(value).all()):
         fail(caller, argument, expected, value.detach().flatten()[:5].tolist())
-
-
-def boolean(caller: str, argument: str, value: object) -> bool:
-    """``value`` must be True or False (NumPy's are welcome)."""
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        return bool(value)
-    return fail(caller, argument, "True or False", describe(value), error=TypeError)
 
 
 def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
@@ -444,20 +365,3 @@ def metric_value(name: str, value: object, table: Tensor) -> None:
     if table.requires_grad and not value.requires_grad:
         advice = "Use torch operations only: no .item(), .detach(), NumPy or torch.tensor(...)."
         fail(name, "the result", "differentiable", "a tensor cut off from the graph", advice)
-
-
-def positive(caller: str, argument: str, value: object) -> float:
-    """``value`` must be a finite real number > 0; returns it as a float."""
-    number = real(caller, argument, value)
-    if number <= 0:
-        fail(caller, argument, "> 0", value)
-    return number
-
-
-def whole_number(caller: str, argument: str, value: object, *, at_least: int) -> int:
-    """``value`` must be an integer that is not below ``at_least``; returns it as an int."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        fail(caller, argument, "an integer", describe(value), error=TypeError)
-    if value < at_least:
-        fail(caller, argument, f">= {at_least}", value)
-    return int(value)

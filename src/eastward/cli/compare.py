@@ -51,6 +51,13 @@ Estimators = Annotated[
     ),
 ]
 Splits = Annotated[int, typer.Option("--splits", min=2, help="Repetitions.")]
+Thorough = Annotated[
+    bool,
+    typer.Option(
+        "--thorough",
+        help="Run every method on every split, also those that cannot win any more.",
+    ),
+]
 TestShare = Annotated[
     float, typer.Option("--test-share", metavar="SHARE", help="Rows to judge by in each split.")
 ]
@@ -77,6 +84,7 @@ def compare(
     methods: Methods = None,
     estimator: Estimators = None,
     splits: Splits = 10,
+    thorough: Thorough = False,
     test_share: TestShare = 0.2,
     out: Out = None,
     jobs: Jobs = -1,
@@ -114,9 +122,6 @@ def compare(
     ensemble, where LightGBM is installed. By name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*,
     boosting*, eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
     """
-    from eastward.cli.preferences import metric_choice
-    from eastward.cli.tables_shown import data_shown
-    from eastward.cli.train import network_options
     from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
     task = load_task(
@@ -134,6 +139,11 @@ def compare(
         text=text or (),
         encoding=encoding,
     )
+    # Only now: a mistake in the data is told before torch is loaded.
+    from eastward.cli.preferences import metric_choice
+    from eastward.cli.tables_shown import data_shown
+    from eastward.cli.train import network_options
+
     name, bound = metric_choice(metric, prefer, cost, task.classes)
     chosen = _chosen_methods(methods, estimator or [])
     facts = describe_task(task)
@@ -151,6 +161,7 @@ def compare(
             name,
             methods=chosen,
             n_splits=splits,
+            thorough=thorough,
             test_size=test_share,
             random_state=seed,
             n_jobs=jobs,

@@ -66,13 +66,13 @@ def datasets(name: Name = None, output: Output = None, json: options.Json = Fals
 
 
 def _write(name: str, output: Path | None) -> None:
-    from eastward import _checks
+    from eastward import _messages
     from eastward.data import TableWriter
     from eastward.datasets import load_embedded
 
     if output is None:
         advice = f"For example: eastward datasets {name} -o {name}.csv"
-        _checks.fail("datasets", "--output", "given with a name", "nothing", advice)
+        _messages.fail("datasets", "--output", "given with a name", "nothing", advice)
     frame, target = load_embedded(name)
     with TableWriter(output) as writer:
         writer.write(frame)

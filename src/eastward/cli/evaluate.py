@@ -78,7 +78,7 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
     """Log-probabilities and true classes of all labelled rows; features are never all in memory."""
     import numpy as np
 
-    from eastward import _checks
+    from eastward import _messages
     from eastward.cli.predict import checked_columns
     from eastward.data import Column, iter_tables, label_codes, table_columns
     from eastward.data.classes import renamed
@@ -86,7 +86,7 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
     target = model.task["target"]
     if target not in table_columns(data, encoding=encoding):
         advice = "To predict without labels: eastward predict."
-        _checks.fail("evaluate", "data", f"a table with the target {target!r}", data.name, advice)
+        _messages.fail("evaluate", "data", f"a table with the target {target!r}", data.name, advice)
     columns = [*checked_columns(model, data, [], encoding), target]
     kinds = [*model.columns, Column(target, "text")]
     logs, codes, missing = [], [], 0
@@ -101,11 +101,11 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
     if missing and not drop_missing:
         advice = "Fill them in, or leave those rows out with --drop-missing-target."
         got = f"{missing:,} missing values"
-        _checks.fail("evaluate", f"target {target!r}", "filled in for every row", got, advice)
+        _messages.fail("evaluate", f"target {target!r}", "filled in for every row", got, advice)
     if missing:
         note(f"note: {missing:,} rows without a value of {target!r} were left out")
     if not sum(map(len, codes)):
-        _checks.fail("evaluate", "data", "a table with labelled rows", data.name)
+        _messages.fail("evaluate", "data", "a table with labelled rows", data.name)
     return np.concatenate(logs), np.concatenate(codes)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eastward import _checks, metrics
+from eastward import _messages, metrics
 from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
 from eastward.cli.stages import stage
@@ -167,7 +167,7 @@ def _judged(
     if len(np.unique(task.labels[trained])) < 2:
         got = f"{int(trained.sum()):,} rows to train on, of one class"
         advice = f"Take another column, or another --holdout than {plan.holdout:g}."
-        _checks.fail("train", "--group or --time", "such that two classes are left", got, advice)
+        _messages.fail("train", "--group or --time", "such that two classes are left", got, advice)
     if (held & ~known).any():
         unseen = ", ".join(map(repr, np.unique(task.labels[held & ~known]).tolist()[:5]))
         note(
@@ -205,7 +205,9 @@ def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.b
     (2, 0)
     """
     if not 0 <= share < 1:
-        _checks.fail("train", "--holdout", "in [0, 1)", share, "0.2 holds a fifth of the rows out.")
+        _messages.fail(
+            "train", "--holdout", "in [0, 1)", share, "0.2 holds a fifth of the rows out."
+        )
     generator = np.random.default_rng(seed)
     held = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):

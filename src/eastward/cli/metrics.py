@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from eastward import _checks
-from eastward import metrics as registry
+from eastward import _messages
 from eastward.cli import options
 from eastward.cli.output import emit_json, say, wants_json
+
+if TYPE_CHECKING:
+    from eastward.metrics import Metric
 
 __all__ = ["metrics"]
 
@@ -31,12 +33,14 @@ def metrics(search: Search = None, json: options.Json = False) -> None:
     Examples:
       eastward metrics kappa
     """
+    from eastward import metrics as registry
+
     names = [name for name in registry.names() if search is None or search in name]
     if not names:
         known = registry.names()
         words = sorted({word for name in known for word in name.split("_")} - {"f"})
-        advice = _checks.near_misses(search, [*words, *known])
-        _checks.fail("metrics", "TEXT", "part of the name of a metric", repr(search), advice)
+        advice = _messages.near_misses(search, [*words, *known])
+        _messages.fail("metrics", "TEXT", "part of the name of a metric", repr(search), advice)
     if wants_json():
         emit_json([_facts(name) for name in names])
         return
@@ -52,7 +56,9 @@ def metrics(search: Search = None, json: options.Json = False) -> None:
     say(table)
 
 
-def _metric(name: str) -> registry.Metric:
+def _metric(name: str) -> Metric:
+    from eastward import metrics as registry
+
     return registry.get(name, **({"cost": [[0.0]]} if name == "expected_cost" else {}))
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eastward import _checks
+from eastward import _messages
 
 __all__ = ["own_estimators"]
 
@@ -32,7 +32,7 @@ def _estimator(word: str) -> tuple[str, Any]:
     name, _, place = word.partition("=")
     module, _, attribute = place.partition(":")
     if not (name and module and attribute):
-        _checks.fail("compare", "--estimator", SHAPE, repr(word))
+        _messages.fail("compare", "--estimator", SHAPE, repr(word))
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does; workers take the path over
@@ -40,6 +40,6 @@ def _estimator(word: str) -> tuple[str, Any]:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         advice = f"Python looks in {here} and among installed packages."
-        _checks.fail("compare", f"--estimator {name}", SHAPE, f"{word!r} ({error})", advice)
+        _messages.fail("compare", f"--estimator {name}", SHAPE, f"{word!r} ({error})", advice)
     is_made = hasattr(found, "fit") and not isinstance(found, type)
     return name, found if is_made else found()

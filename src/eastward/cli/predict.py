@@ -92,13 +92,13 @@ def predict(
 
 def check_not_input(output: Path, data: Path) -> None:
     """Predictions never replace the table that they are made from."""
-    from eastward import _checks
+    from eastward import _messages
     from eastward.data.formats import file_and_part
 
     file = file_and_part(data)[0]
     if output.exists() and file.exists() and output.samefile(file):
         advice = "Choose another name: the table would be replaced by its predictions."
-        _checks.fail("predict", "--output", "another file than the input", output, advice)
+        _messages.fail("predict", "--output", "another file than the input", output, advice)
 
 
 def _warn_of_formulas(labels: list[Any]) -> None:

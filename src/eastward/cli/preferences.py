@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eastward import _checks, metrics
+from eastward import _messages, metrics
 from eastward.data import label_names
 from eastward.data.formats import SEPARATORS
 
@@ -33,25 +33,27 @@ def metric_choice(
     """
     metric = metric.strip().lower()
     if prefer and cost is not None:
-        _checks.fail("eastward", "--prefer", "left out when --cost is given", prefer[0])
+        _messages.fail("eastward", "--prefer", "left out when --cost is given", prefer[0])
     if prefer:
         if metric not in {"f1", "f1_macro", "f_beta"}:
             advice = "Leave --metric out: the metric becomes an F-score with a beta for each class."
-            _checks.fail("eastward", "--metric", "f1_macro when --prefer is given", metric, advice)
+            _messages.fail(
+                "eastward", "--metric", "f1_macro when --prefer is given", metric, advice
+            )
         return "f_beta", {"beta": preferred_betas(prefer, classes)}
     if cost is not None:
         if metric not in {"f1_macro", "expected_cost"}:
             advice = "Leave --metric out: the metric becomes the mean cost."
-            _checks.fail("eastward", "--metric", "expected_cost with --cost", metric, advice)
+            _messages.fail("eastward", "--metric", "expected_cost with --cost", metric, advice)
         return "expected_cost", {"cost": cost_table(cost, classes)}
     if metric == "expected_cost":
         advice = "Write a table with a row for each true class and a column for each predicted one."
-        _checks.fail("eastward", "--cost", "given for expected_cost", "nothing", advice)
+        _messages.fail("eastward", "--cost", "given for expected_cost", "nothing", advice)
     chosen = metrics.get(metric)
     if chosen.options.get("average") == "binary" and len(classes) != 2:
         advice = f"Use {metric}_macro, or {metric}_weighted."
         got = f"{metric} for {len(classes)} classes"
-        _checks.fail("eastward", "--metric", "a metric of many classes", got, advice)
+        _messages.fail("eastward", "--metric", "a metric of many classes", got, advice)
     return chosen.name, None
 
 
@@ -68,8 +70,10 @@ def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, f
         what, colon, rest = preference.partition(":")
         name, equals, factor = rest.rpartition("=")
         if what not in {"recall", "precision"} or not colon or not equals:
-            _checks.fail("eastward", "--prefer", PREFERENCE, repr(preference))
-        number = _checks.positive("eastward", f"--prefer {preference}", _number(factor, preference))
+            _messages.fail("eastward", "--prefer", PREFERENCE, repr(preference))
+        number = _messages.positive(
+            "eastward", f"--prefer {preference}", _number(factor, preference)
+        )
         betas[class_named(name, classes, "--prefer")] = number if what == "recall" else 1 / number
     return betas
 
@@ -80,9 +84,9 @@ def class_named(name: str, classes: NDArray[Any], option: str) -> Any:
     if name not in names:
         exact = [known for known in names if known.lower() == name.strip().lower()]
         if len(exact) != 1:
-            advice = _checks.near_misses(name, names)
+            advice = _messages.near_misses(name, names)
             expected = f"one of {', '.join(names[:12])}"
-            _checks.fail("eastward", f"class in {option}", expected, repr(name), advice)
+            _messages.fail("eastward", f"class in {option}", expected, repr(name), advice)
         name = exact[0]
     return classes.tolist()[names.index(name)]
 
@@ -91,7 +95,7 @@ def _number(text: str, preference: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return _checks.fail("eastward", "--prefer", PREFERENCE, repr(preference))
+        return _messages.fail("eastward", "--prefer", PREFERENCE, repr(preference))
 
 
 def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
@@ -101,20 +105,20 @@ def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
     ``{"true class": {"predicted class": cost}}`` or a list of lists. What a named table leaves out costs nothing.
     """
     if not path.is_file():
-        _checks.fail("eastward", "--cost", "a file that exists", path, error=FileNotFoundError)
+        _messages.fail("eastward", "--cost", "a file that exists", path, error=FileNotFoundError)
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else _rows(text)
     except (UnicodeDecodeError, json.JSONDecodeError, csv.Error) as error:
-        _checks.fail("eastward", "--cost", "a .csv or .json table", f"{path.name} ({error})")
+        _messages.fail("eastward", "--cost", "a .csv or .json table", f"{path.name} ({error})")
     table = _named_costs(content, classes) if isinstance(content, Mapping) else content
     try:
         costs = np.asarray(table, dtype=float)
     except (TypeError, ValueError) as error:
-        _checks.fail("eastward", "--cost", "a table of numbers", f"{path.name} ({error})")
+        _messages.fail("eastward", "--cost", "a table of numbers", f"{path.name} ({error})")
     if costs.shape != (len(classes), len(classes)) or not np.isfinite(costs).all():
         expected = f"a table of {len(classes)} rows and columns, one for each class, all finite"
-        _checks.fail("eastward", "--cost", expected, f"{path.name} of shape {costs.shape}")
+        _messages.fail("eastward", "--cost", expected, f"{path.name} of shape {costs.shape}")
     _check_differences(costs, label_names(classes), path)
     return [[float(cost) for cost in row] for row in costs]
 
@@ -136,7 +140,7 @@ def _rows(text: str) -> Any:
     for named in (header, names):
         twice = [name for name in named if named.count(name) > 1]
         if twice:
-            _checks.fail("eastward", "--cost", "a table that has each class once", repr(twice[0]))
+            _messages.fail("eastward", "--cost", "a table that has each class once", repr(twice[0]))
     return {row[0]: dict(zip(header, row[1:], strict=True)) for row in rows[1:]}
 
 
@@ -146,7 +150,7 @@ def _separator(text: str) -> str:
     separator = max(SEPARATORS, key=first.count)
     if not first.count(separator):
         expected = "a table whose cells are separated by commas, semicolons, tabs or bars"
-        _checks.fail("eastward", "--cost", expected, f"the first line {first.strip()!r}")
+        _messages.fail("eastward", "--cost", expected, f"the first line {first.strip()!r}")
     return separator
 
 
@@ -155,7 +159,7 @@ def _check_widths(rows: list[list[str]]) -> None:
         if len(row) != len(rows[0]):
             expected = f"a table with {len(rows[0])} cells in each row, as in the first"
             got = f"{len(row)} in row {number}"
-            _checks.fail("eastward", "--cost", expected, got)
+            _messages.fail("eastward", "--cost", expected, got)
 
 
 def _with_point(cell: str) -> str:
@@ -169,12 +173,12 @@ def _check_differences(costs: NDArray[np.float64], names: list[str], path: Path)
     if (costs == costs[:, :1]).all():
         expected = "a table in which decisions differ in cost"
         got = f"{path.name}, where each true class costs the same whatever is decided"
-        _checks.fail("eastward", "--cost", expected, got, USUAL_COSTS)
+        _messages.fail("eastward", "--cost", expected, got, USUAL_COSTS)
     cheapest = np.flatnonzero((costs <= costs.min(axis=1, keepdims=True)).all(axis=0))
     if len(cheapest):
         expected = "a table in which the cheapest decision depends on the true class"
         got = f"{path.name}, where deciding {names[cheapest[0]]!r} is the cheapest for all of them"
-        _checks.fail("eastward", "--cost", expected, got, USUAL_COSTS)
+        _messages.fail("eastward", "--cost", expected, got, USUAL_COSTS)
 
 
 def _is_number(text: str) -> bool:

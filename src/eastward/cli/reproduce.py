@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from eastward import _checks
+from eastward import _messages
 
 __all__ = ["reproduce"]
 
@@ -17,6 +17,6 @@ def reproduce(names: Words = None) -> None:
     """Moved: the papers' tables and figures are run from a checkout, by `python -m papers`."""
     name = (names or ["NAME"])[0]
     advice = f"Clone the project and run  python -m papers run {name}  there."
-    _checks.fail(
+    _messages.fail(
         "eastward", "reproduce", "run from a checkout of the project", "the package", advice
     )

@@ -154,7 +154,6 @@ def train(
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
       eastward train parquet-folder -t fraud -o big --devices 2    (larger than memory)
     """
-    from eastward.cli.preferences import metric_choice
     from eastward.data import describe_task, load_task
 
     check_folder(out, resume=resume, overwrite=overwrite)
@@ -194,10 +193,12 @@ def train(
         text=text or (),
         encoding=encoding,
     )
+    # Only now: a mistake in the data is told before torch is loaded.
+    from eastward.cli.preferences import metric_choice
+
     name, bound = metric_choice(metric, prefer, cost, task.classes)
     facts = describe_task(task)
     _introduce(facts, target)
-    # Only now: a mistake in the data is told before the networks are loaded.
     from eastward.cli.fit_model import FitPlan, chosen_for, fit_model
 
     plan = FitPlan(name, bound, parameters, holdout, seed)
@@ -212,19 +213,20 @@ def train(
 
 def check_method(method: str, parameters: dict[str, Any]) -> str:
     """The method as `compare` calls it, or "auto"; options of a network make it a network."""
-    from eastward import _checks
+    from eastward import _messages
 
     named = {"network": "eastward"}.get(method, method)
     own = {"recipe": "--recipe", "n_folds": "--folds", "devices": "--devices"}
     given = [option for name, option in own.items() if name in parameters]
     if named in ("auto", "eastward"):
         return "eastward" if given else named
-    from eastward.comparison import method_names
+    if named not in ("ensemble", "boosting"):
+        from eastward.comparison import method_names
 
-    _checks.one_of("train", "--method", named, ("auto", "network", *method_names()))
+        _messages.one_of("train", "--method", named, ("auto", "network", *method_names()))
     if given:
         advice = "It describes a network: leave it out, or take --method network."
-        _checks.fail("train", given[0], f"left out for {method}", "a value", advice)
+        _messages.fail("train", given[0], f"left out for {method}", "a value", advice)
     return named
 
 
@@ -244,13 +246,13 @@ def is_streamed(data: Path) -> bool:
 
 def check_not_streamed(options_given: dict[str, Any]) -> None:
     """Refuse options that need all rows at once."""
-    from eastward import _checks
+    from eastward import _messages
 
     given = [name for name, value in options_given.items() if value]
     if given:
         advice = "Give a single file that fits into memory."
         expected = "left out for a table that is streamed"
-        _checks.fail("train", given[0], expected, options_given[given[0]], advice)
+        _messages.fail("train", given[0], expected, options_given[given[0]], advice)
 
 
 def _train_on_stream(
@@ -282,22 +284,22 @@ def network_options(hidden: str | None, epochs: int | None) -> dict[str, Any]:
 
 def layer_widths(text: str) -> tuple[int, ...]:
     """Widths of layers from "512,256,128"."""
-    from eastward import _checks
+    from eastward import _messages
 
     words = [word for word in text.replace("x", ",").split(",") if word.strip()]
     if not words or not all(word.strip().isdigit() and int(word) > 0 for word in words):
-        _checks.fail("train", "--hidden", "widths such as 512,256,128", repr(text))
+        _messages.fail("train", "--hidden", "widths such as 512,256,128", repr(text))
     return tuple(int(word) for word in words)
 
 
 def fold_count(text: str) -> int | str:
     """A number of folds, or "auto"."""
-    from eastward import _checks
+    from eastward import _messages
 
     if text == "auto":
         return text
     if not text.isdigit() or int(text) < 1:
-        _checks.fail("train", "--folds", "auto or a number", repr(text))
+        _messages.fail("train", "--folds", "auto or a number", repr(text))
     return int(text)
 
 

@@ -30,7 +30,7 @@ __all__ = [
 
 # Gains over many tables have long tails: most are small, a few are large.
 TAIL = 3.0
-POINTS, REACH = 401, 40.0
+POINTS, REACH = 601, 2000.0
 SAME_SCORE = 1e-9
 # Metrics that the prior was not fitted on, and the fitted one that they behave like.
 KIN = {
@@ -68,6 +68,8 @@ class Belief(NamedTuple):
         Probability that the gain is positive.
     equal : float
         Probability that it is within the margin.
+    upside : float
+        Mean of its positive part: what is lost on average by not considering the method any more.
     """
 
     expected: float
@@ -75,6 +77,7 @@ class Belief(NamedTuple):
     high: float
     better: float
     equal: float
+    upside: float
 
 
 @dataclass(frozen=True)
@@ -209,23 +212,39 @@ def believed_gain(
     if error < SAME_SCORE and expected is None:
         # Splits that agree to the last digits leave no spread to judge by.
         sure = 0.5 + 0.5 * float(np.sign(round(mean, 12)))
-        return Belief(mean, mean, mean, sure, float(abs(mean) <= margin))
+        return Belief(mean, mean, mean, sure, float(abs(mean) <= margin), max(mean, 0.0))
     error = max(error, SAME_SCORE)
-    evidence = stats.t(degrees, mean, error)
     if expected is None:
+        grid = _grid(mean, error, Expected(mean, error))
+        density = _log_t((grid - mean) / error, degrees)
+        evidence = stats.t(degrees, mean, error)
         low, high = (float(end) for end in evidence.interval(0.95))
-        equal = float(evidence.cdf(margin) - evidence.cdf(-margin))
-        return Belief(mean, low, high, float(evidence.sf(0)), equal)
+        least, zero, most = evidence.cdf([-margin, 0.0, margin]).tolist()
+        # With two splits this distribution has no mean on paper; its centre is what was measured.
+        return Belief(mean, low, high, 1 - zero, most - least, _upside(grid, density))
     grid = _grid(mean, error, expected)
     density = _log_t((grid - mean) / error, degrees)
     density += _log_t((grid - expected.location) / max(expected.scale, SAME_SCORE), TAIL)
-    density = np.exp(density - density.max())
-    below = np.concatenate([[0.0], np.cumsum(np.diff(grid) * (density[1:] + density[:-1]) / 2)])
-    total, below = float(below[-1]), below / below[-1]
+    masses = _masses(density)
+    steps = np.diff(grid)
+    below = np.concatenate([[0.0], np.cumsum(steps * (masses[1:] + masses[:-1]) / 2)])
+    below /= below[-1]
     low, high = np.interp([0.025, 0.975], below, grid).tolist()
     least, zero, most = np.interp([-margin, 0.0, margin], grid, below).tolist()
-    centre = float(np.trapezoid(grid * density, grid)) / total
-    return Belief(centre, low, high, 1 - zero, most - least)
+    centre = float(np.trapezoid(grid * masses, grid) / np.trapezoid(masses, grid))
+    return Belief(centre, low, high, 1 - zero, most - least, _upside(grid, density))
+
+
+def _masses(logs: NDArray[Any]) -> NDArray[Any]:
+    masses: NDArray[Any] = np.exp(logs - logs.max())
+    return masses
+
+
+def _upside(grid: NDArray[Any], logs: NDArray[Any]) -> float:
+    """Mean of the positive part."""
+    masses = _masses(logs)
+    positive = np.trapezoid(np.maximum(grid, 0) * masses, grid)
+    return float(positive / np.trapezoid(masses, grid))
 
 
 def _log_t(values: NDArray[Any], degrees: float) -> NDArray[Any]:

@@ -84,7 +84,7 @@ class Comparison:
             self.cells,
             metric=self.metric,
             baseline=self.baseline,
-            margin=self._margin,
+            margin=self.margin,
             efforts={method.name: method.effort for method in self.compared},
             pairs=self.gain,
             prior=self.prior,
@@ -110,7 +110,7 @@ class Comparison:
             names=(method, other),
             metric=self.metric,
             test_ratio=self.test_ratio,
-            margin=self._margin,
+            margin=self.margin,
             prior=self.prior,
         )
 
@@ -119,7 +119,8 @@ class Comparison:
         return score_table([method.name for method in self.compared], self.cells)
 
     @cached_property
-    def _margin(self) -> float:
+    def margin(self) -> float:
+        """Differences up to this make no practical difference, in units of the metric."""
         names = [method.name for method in self.compared]
         reference = self._scores[names.index(self.baseline)]
         return absolute_margin(self.metric, self.tie_margin, reference)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 from eastward import _checks
 from eastward.comparison.belief import resolved_prior
 from eastward.comparison.cells import Cell, Problem, forget_prepared, run_cell
+from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
 from eastward.comparison.store import CellStore, fingerprint
@@ -49,6 +50,7 @@ def compare(
     baseline: str = "cross_entropy_tuned",
     tie_margin: float = 0.005,
     prior: Any = "tables",
+    thorough: bool = False,
 ) -> Comparison:
     """Which method to use on these data, judged by ``metric``, and how sure that is.
 
@@ -105,6 +107,9 @@ def compare(
     prior : {"tables"}, None or Prior, default="tables"
         What the splits are weighed with: what methods have gained on 33 tables before. None lets the splits speak
         alone.
+    thorough : bool, default=False
+        Whether every method runs on every split. Otherwise methods that cannot win any more are left out after the
+        first two; the baseline never is.
 
     Returns
     -------
@@ -156,33 +161,69 @@ def compare(
         ratio = len(test) / len(train)
         return Comparison(bound, baseline, chosen, ordered, ratio, tie_margin, problem, experience)
 
-    total = n_splits * len(chosen)
-    for cell in _finished_cells(problem, chosen, n_splits, n_jobs, store):
-        cells += cell if isinstance(cell, list) else [cell]
-        if progress is not None and cells:
-            just = None if isinstance(cell, list) else cell
-            progress(Progress(len(cells), total, just, so_far()))
+    alive = list(chosen)
+    with _Cells(problem, chosen, n_splits, n_jobs, store) as run:
+        for split in range(n_splits):
+            if split >= FIRST_SPLITS and not thorough:
+                alive = _still_in(alive, so_far())
+            total = len(cells) + len(alive) * (n_splits - split)
+            for cell in run(alive, split):
+                cells += cell if isinstance(cell, list) else [cell]
+                if progress is not None and cell:
+                    just = None if isinstance(cell, list) else cell
+                    progress(Progress(len(cells), total, just, so_far()))
     return so_far()
 
 
-def _finished_cells(
-    problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
-) -> Iterator[Cell | list[Cell]]:
-    """The stored cells as one list, then the others as they are finished."""
-    tasks = [(method, split) for split in range(n_splits) for method in methods]
-    cells = None if store is None else CellStore(store)
-    keys = [""] * len(tasks) if cells is None else _keys(problem, tasks)
-    stored = [None if cells is None else cells.load(key) for key in keys]
-    yield [_renamed(cell, tasks[i]) for i, cell in enumerate(stored) if cell is not None]
-    missing = [
-        delayed(run_cell)(problem, *task, cells, key)
-        for task, key, cell in zip(tasks, keys, stored, strict=True)
-        if cell is None
-    ]
-    try:
-        yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(missing)
-    finally:
+def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
+    """The methods that may still win."""
+    direction = 1.0 if so_far.metric.higher_is_better else -1.0
+    names = {method.name for method in methods}
+    expected = {
+        row["name"]: direction * row["difference"]["expected"]
+        for row in so_far.methods
+        if row["name"] in names and row["difference"]["expected"] is not None
+    }
+    out = beaten(expected, so_far.gain, so_far.baseline, so_far.margin)
+    return [method for method in methods if method.name not in out]
+
+
+class _Cells:
+    """Runs the methods of one split after the other, in processes that are started once, or takes stored results."""
+
+    def __init__(
+        self, problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
+    ) -> None:
+        self.problem = problem
+        self.store = None if store is None else CellStore(store)
+        tasks = [(method, split) for split in range(n_splits) for method in methods]
+        keys = [""] * len(tasks) if self.store is None else _keys(problem, tasks)
+        self.keys = {
+            (method.name, split): key for (method, split), key in zip(tasks, keys, strict=True)
+        }
+        self.parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+
+    def __enter__(self) -> Self:
+        self.parallel.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.parallel.__exit__(*raised)
         forget_prepared()
+
+    def __call__(self, methods: list[Method], split: int) -> Iterator[Cell | list[Cell]]:
+        """The stored cells of a split as one list, then the others as they are finished."""
+        stored, missing = [], []
+        # The longest first, so that no process waits for one at the end.
+        for method in sorted(methods, key=lambda method: -method.effort):
+            key = self.keys[method.name, split]
+            cell = None if self.store is None else self.store.load(key)
+            if cell is None:
+                missing.append(delayed(run_cell)(self.problem, method, split, self.store, key))
+            else:
+                stored.append(_renamed(cell, (method, split)))
+        yield stored
+        yield from self.parallel(missing)
 
 
 def _renamed(cell: Cell, task: tuple[Method, int]) -> Cell:

@@ -86,7 +86,8 @@ def average_ranks(merits: NDArray[Any]) -> NDArray[Any]:
     Parameters
     ----------
     merits : ndarray
-        ``(methods, splits)``, higher is better, NaN for a failure.
+        ``(methods, splits)``, higher is better, NaN for a failure, minus infinity where a method was not run: such a
+        split does not count for it.
 
     Returns
     -------
@@ -99,8 +100,11 @@ def average_ranks(merits: NDArray[Any]) -> NDArray[Any]:
     >>> average_ranks(np.array([[0.9, 0.8], [0.7, 0.8], [np.nan, 0.1]])).tolist()
     [1.25, 1.75, 3.0]
     """
-    losses = np.where(np.isnan(merits), np.inf, -merits)
-    ranks: NDArray[Any] = stats.rankdata(losses, axis=0).mean(axis=1)
+    ran = ~np.isneginf(merits)
+    losses = np.where(np.isnan(merits), np.finfo(np.float64).max, -merits)
+    # Methods that were not run come after all others, and so change nobody's rank.
+    total = np.where(ran, stats.rankdata(losses, axis=0), 0.0).sum(axis=1)
+    ranks: NDArray[Any] = total / np.maximum(1, ran.sum(axis=1))
     return ranks
 
 

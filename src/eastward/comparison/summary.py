@@ -66,7 +66,7 @@ def method_rows(
     Returns
     -------
     list of dict
-        ``name, label, mean, sd, interval, difference, wins, ties, losses, rank, log_loss, brier, ece, seconds,
+        ``name, label, mean, sd, interval, difference, wins, ties, losses, rank, splits, log_loss, brier, ece, seconds,
         failures, errors``; None where there are too few results. Differences are method minus baseline in units of the
         metric; probabilities are those of being *better*, whichever direction the metric has.
     """
@@ -74,7 +74,9 @@ def method_rows(
     reference = scores[list(names).index(baseline)]
     direction = 1.0 if metric.higher_is_better else -1.0
     margin = absolute_margin(metric, tie_margin, reference)
-    ranks = average_ranks(direction * scores)
+    known = {(cell["method"], cell["split"]) for cell in cells}
+    ran = np.array([[(name, split) in known for split in _splits(cells)] for name in names])
+    ranks = average_ranks(np.where(ran, direction * scores, -np.inf))
     rows = []
     for name, label, own, rank in zip(names, labels, scores, ranks, strict=True):
         gains = direction * (own - reference)[np.isfinite(own - reference)]
@@ -101,6 +103,7 @@ def method_rows(
                 "ties": ties,
                 "losses": losses,
                 "rank": float(rank),
+                "splits": sum(cell["method"] == name for cell in cells),
                 **_means([cell for cell in cells if cell["method"] == name]),
             }
         )
@@ -118,12 +121,16 @@ def absolute_margin(metric: Metric, tie_margin: float, reference: NDArray[Any]) 
 
 def score_table(names: Sequence[str], cells: Sequence[dict[str, Any]]) -> NDArray[Any]:
     """``(methods, splits)``, NaN where there is no result; splits without any result are left out."""
-    splits = sorted({cell["split"] for cell in cells})
+    splits = _splits(cells)
     table = np.full((len(names), len(splits)), np.nan)
     for cell in cells:
         if cell["score"] is not None:
             table[list(names).index(cell["method"]), splits.index(cell["split"])] = cell["score"]
     return table
+
+
+def _splits(cells: Sequence[dict[str, Any]]) -> list[int]:
+    return sorted({cell["split"] for cell in cells})
 
 
 def _level(scores: NDArray[Any], test_ratio: float, metric: Metric) -> dict[str, Any]:

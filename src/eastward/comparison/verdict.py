@@ -104,7 +104,7 @@ def recommended(
 
     Examples
     --------
-    >>> equal = Belief(expected=0.001, low=-0.002, high=0.004, better=0.7, equal=0.97)
+    >>> equal = Belief(0.001, -0.002, 0.004, better=0.7, equal=0.97, upside=0.001)
     >>> expected, efforts = {"forest": 0.020, "ensemble": 0.021}, {"forest": 1, "ensemble": 6}
     >>> recommended(expected, efforts, lambda one, other: equal, baseline="ensemble")
     'forest'
@@ -336,10 +336,16 @@ def _caveats(rows: Sequence[Row], cells: Sequence[Row]) -> list[str]:
     labels = {row["name"]: _capital(row) for row in rows}
     noted = [f"{labels[c['method']]} {note}." for c in cells for note in c["notes"]]
     splits = len({cell["split"] for cell in cells})
+    dropped = [f"{row['name']} ({row['splits']})" for row in rows if 0 < row["splits"] < splits]
+    left = (
+        [f"Could not win any more and left out after so many splits: {', '.join(dropped)}."]
+        if dropped
+        else []
+    )
     few = (
         [f"Only {_splits(splits)}: intervals are wide; 10 or more tell more."] if splits < 5 else []
     )
-    return [*failed, *dict.fromkeys(noted), *few]
+    return [*failed, *dict.fromkeys(noted), *left, *few]
 
 
 def _capital(row: Row) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.labels import label_names
 
 __all__ = ["ClassRules", "SettledLabels", "renamed", "settled_labels"]
@@ -68,7 +68,7 @@ def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> Sett
     (['yes', 'yes', 'yes', 'no', 'no'], 'yes')
     """
     if rules.min_rows is not None:
-        _checks.whole_number(CALLER, "min_class_rows", rules.min_rows, at_least=2)
+        _messages.whole_number(CALLER, "min_class_rows", rules.min_rows, at_least=2)
     labels, names, notes = _one_spelling(labels, rules)
     if rules.merge_rare is not None:
         labels, merged, more = _merged_rare(labels, rules.merge_rare, rules.rare_below)
@@ -153,7 +153,7 @@ def _frequent(
             "classes with merge_rare='other' (--merge-rare other)."
         )
         expected = "made of classes with at least two rows, one to learn from and one to check"
-        _checks.fail(
+        _messages.fail(
             CALLER, f"target {target!r}", expected, f"a single row of {_shown(rare)}", advice
         )
     if enough.sum() < 2:
@@ -161,7 +161,7 @@ def _frequent(
         if len(classes) > 1 and below > 2:
             got = f"{enough.sum()} with at least {below} rows"
         advice = "A classifier needs examples of what else there is."
-        _checks.fail(CALLER, f"target {target!r}", "made of at least two classes", got, advice)
+        _messages.fail(CALLER, f"target {target!r}", "made of at least two classes", got, advice)
     size = "a single row" if below == 2 else f"fewer than {below} rows"
     notes = (f"classes with {size} were left out: {_shown(rare)}",) if rare else ()
     return enough[codes], notes

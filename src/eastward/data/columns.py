@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.dates import date_shown, parse_dates
 from eastward.data.numbers import MISSING_WORDS, NumberFormat
 
@@ -57,7 +57,7 @@ def normalized(frame: pd.DataFrame) -> pd.DataFrame:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         advice = "Rename or delete the copies."
-        _checks.fail(
+        _messages.fail(
             "read_table", "source", "a table whose columns differ in name", repeated, advice
         )
     columns = {name: _plain(frame.iloc[:, position], name) for position, name in enumerate(names)}
@@ -76,7 +76,7 @@ def _plain(series: pd.Series, name: str) -> pd.Series:
     if isinstance(kind, pd.PeriodDtype):
         return series.dt.to_timestamp()
     if pd.api.types.is_complex_dtype(kind):
-        _checks.fail("read_table", f"column {name!r}", "made of real numbers", "complex ones")
+        _messages.fail("read_table", f"column {name!r}", "made of real numbers", "complex ones")
     if pd.api.types.is_object_dtype(kind):
         return _objects(series, name)
     return series
@@ -97,7 +97,7 @@ def _objects(series: pd.Series, name: str) -> pd.Series:
     if nested:
         advice = "Spread it over several columns, or leave it out."
         got = f"a {type(nested[0]).__name__} in column {name!r}"
-        _checks.fail("read_table", "source", "a flat table", got, advice)
+        _messages.fail("read_table", "source", "a flat table", got, advice)
     return _text(series)
 
 
@@ -163,12 +163,12 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
     """
     missing = [column.name for column in columns if column.name not in frame.columns]
     if missing:
-        near = _checks.near_misses(missing[0], map(str, frame.columns))
+        near = _messages.near_misses(missing[0], map(str, frame.columns))
         advice = near or "Add them, or train without them."
         got = f"none called {', '.join(map(repr, missing[:8]))}"
         got += f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         expected = f"a table with the {len(columns)} columns of the training data"
-        _checks.fail("predict", "data", expected, got, advice)
+        _messages.fail("predict", "data", expected, got, advice)
     parts = {column.name: _as_kind(frame[column.name], column, first_row) for column in columns}
     return pd.DataFrame(parts, copy=False)
 
@@ -227,7 +227,7 @@ def _check_converted(
     got += f" and {int(lost.sum()) - 1} more" if lost.sum() > 1 else ""
     advice = "Correct the values, or leave the cells empty: missing values are filled in."
     expected = f"made of {column.kind}s{_example(column)} as in training"
-    _checks.fail("predict", f"column {column.name!r}", expected, got, advice)
+    _messages.fail("predict", f"column {column.name!r}", expected, got, advice)
 
 
 def _example(column: Column) -> str:

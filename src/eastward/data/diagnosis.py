@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.formats import FileFormat, bytes_of, separator_of
 
 __all__ = ["check_quotes", "explained"]
@@ -68,7 +68,7 @@ def _fail_by_words(path: Path, form: FileFormat, words: str) -> None:
     else:
         expected = f"a complete {form.kind.capitalize()} file"
         advice = "It may have been cut off while it was copied, or have another format than its name says."
-    _checks.fail(CALLER, "source", expected, f"{path.name} ({words})", advice)
+    _messages.fail(CALLER, "source", expected, f"{path.name} ({words})", advice)
 
 
 def _check_decompression(path: Path, form: FileFormat) -> None:
@@ -84,7 +84,7 @@ def _check_decompression(path: Path, form: FileFormat) -> None:
     except (OSError, EOFError, pa.ArrowException) as error:
         got = f"{path.name}, which breaks off after {read:,} decompressed bytes, in line {line:,} ({error})"
         advice = "Copy or download it again."
-        _checks.fail(CALLER, "source", f"a complete {form.compression} file", got, advice)
+        _messages.fail(CALLER, "source", f"a complete {form.compression} file", got, advice)
 
 
 def _check_decoding(path: Path, form: FileFormat, encoding: str) -> None:
@@ -118,7 +118,7 @@ def _fail_undecodable(path: Path, form: FileFormat, encoding: str, at: int, line
         text = around.decode("cp1252", errors="replace").replace("\n", " ").strip()
         got += f", near {text!r} if it is cp1252"
     advice = f"Try encoding={guess!r} (--encoding {guess}), or save the file as UTF-8."
-    _checks.fail(CALLER, "source", f"text in {encoding}", got, advice)
+    _messages.fail(CALLER, "source", f"text in {encoding}", got, advice)
 
 
 def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
@@ -135,7 +135,7 @@ def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
                     "The file may have been cut off there, or a text holds an unquoted separator."
                 )
                 expected = f"a table with {len(header)} fields in each line, as in its header"
-                _checks.fail(CALLER, "source", expected, where, advice)
+                _messages.fail(CALLER, "source", expected, where, advice)
             before = reader.line_num
 
 
@@ -149,7 +149,7 @@ def _check_conversion(path: Path, form: FileFormat, encoding: str, words: str) -
     got = f"{found['value']!r}{where} of {path.name}"
     advice = "Correct the value, or leave the cell empty: missing values are filled in."
     column = f"column {name!r}"
-    _checks.fail(
+    _messages.fail(
         CALLER, column, "made of numbers, as in training or in its first rows", got, advice
     )
 
@@ -178,10 +178,10 @@ def _check_json_lines(path: Path, form: FileFormat, encoding: str) -> None:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
                 got = f"{path.name}, whose line {number:,} is not complete JSON ({error.msg})"
-                _checks.fail(CALLER, "source", "one JSON object in each line", got)
+                _messages.fail(CALLER, "source", "one JSON object in each line", got)
             if not isinstance(record, dict):
                 got = f"{path.name}, whose line {number:,} holds a {type(record).__name__}"
-                _checks.fail(CALLER, "source", "one JSON object in each line", got)
+                _messages.fail(CALLER, "source", "one JSON object in each line", got)
             _check_types(record, seen, f"line {number:,} of {path.name}")
 
 
@@ -193,7 +193,7 @@ def _check_types(record: dict[str, Any], seen: dict[str, type], where: str) -> N
             before, now = (words.get(k, k.__name__) for k in (seen[name], kind))
             got = f"{now} ({value!r}) after {before} in {where}"
             advice = "Write all values of a column the same way, for example all in quotes."
-            _checks.fail(CALLER, f"column {name!r}", "of one type", got, advice)
+            _messages.fail(CALLER, f"column {name!r}", "of one type", got, advice)
 
 
 def check_quotes(path: Path, form: FileFormat) -> None:
@@ -208,7 +208,7 @@ def check_quotes(path: Path, form: FileFormat) -> None:
     if quotes % 2:
         got = f"{path.name} with {quotes:,} quotes, the last one in line {last:,}"
         advice = "The file may have been cut off there."
-        _checks.fail(CALLER, "source", "a table whose quotes are all closed", got, advice)
+        _messages.fail(CALLER, "source", "a table whose quotes are all closed", got, advice)
 
 
 @contextmanager

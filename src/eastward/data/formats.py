@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eastward import _checks
+from eastward import _messages
 
 __all__ = [
     "FileFormat",
@@ -89,11 +89,11 @@ def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat
     if kind is None or (argument != "source" and kind in READ_ONLY):
         endings = SUPPORTED if argument == "source" else WRITABLE
         advice = "Give the file one of these endings, or pass a pandas or polars frame."
-        _checks.fail(caller, argument, f"a file that ends in {endings}", f"{path.name!r}", advice)
+        _messages.fail(caller, argument, f"a file that ends in {endings}", f"{path.name!r}", advice)
     if compression is not None and kind not in TEXT:
         advice = "Such files are compressed inside; decompress the outer layer first."
         expected = "a .parquet or .arrow file without outer compression"
-        _checks.fail(caller, argument, expected, f"{path.name!r}", advice)
+        _messages.fail(caller, argument, expected, f"{path.name!r}", advice)
     return FileFormat(kind, compression)
 
 
@@ -119,11 +119,11 @@ def chosen_part(names: Sequence[str], part: str | None, path: Path, kind: str) -
     shown += f" and {len(names) - 8} more" if len(names) > 8 else ""
     if part is not None:
         expected = f"the name of a {kind} of {path.name} ({shown})"
-        _checks.fail("read_table", "source", expected, repr(part))
+        _messages.fail("read_table", "source", expected, repr(part))
     if len(names) != 1:
         got = f"{path.name}, which has {shown or 'none'}"
         advice = f"Name one: '{path.name}#{names[0]}'." if names else ""
-        _checks.fail("read_table", "source", f"a file with one {kind}", got, advice)
+        _messages.fail("read_table", "source", f"a file with one {kind}", got, advice)
     return names[0]
 
 
@@ -134,7 +134,7 @@ def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
             members = [name for name in archive.namelist() if _is_a_table(name)]
     except zipfile.BadZipFile:
         advice = "It may have been cut off while it was copied."
-        _checks.fail(caller, "source", "a complete zip file", path.name, advice)
+        _messages.fail(caller, "source", "a complete zip file", path.name, advice)
     member = chosen_part(members, part, path, "table of text (.csv, .tsv or .jsonl)")
     return FileFormat(SUFFIXES[Path(member).suffix.lower()], "zip", member)
 
@@ -153,7 +153,7 @@ def check_encoding(encoding: str, caller: str) -> None:
         "".encode(encoding)
     except (LookupError, TypeError):
         advice = "Common ones are utf-8, cp1252, latin-1 and utf-16."
-        _checks.fail(caller, "encoding", "a text encoding", repr(encoding), advice)
+        _messages.fail(caller, "encoding", "a text encoding", repr(encoding), advice)
 
 
 def bytes_of(path: Path, form: FileFormat) -> Any:

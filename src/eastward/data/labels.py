@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.columns import TRUTH, column_kind
 
 __all__ = ["check_one_type", "class_labels", "label_codes", "label_names"]
@@ -29,7 +29,7 @@ def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
     kind = column_kind(column)
     if kind == "date":
         advice = "Make a column of classes of it first."
-        _checks.fail(
+        _messages.fail(
             CALLER, "target", "a column of classes", f"{target!r}, which has dates", advice
         )
     if kind != "number":
@@ -60,7 +60,7 @@ def label_codes(column: pd.Series, classes: NDArray[Any], target: str) -> NDArra
         got = f"unknown {sorted({str(value) for value in unknown})[:5]} in {len(unknown):,} rows"
         expected = f"made of classes of the training data ({', '.join(label_names(classes)[:8])})"
         advice = "Leave those rows out, or train on data that has them."
-        _checks.fail("evaluate", f"target {target!r}", expected, got, advice)
+        _messages.fail("evaluate", f"target {target!r}", expected, got, advice)
     return np.asarray(codes, dtype=np.int64)
 
 
@@ -73,13 +73,13 @@ def check_one_type(column: pd.Series, target: str) -> None:
     if len(examples) > 1 and not set(examples) <= {"int", "float", "int64", "float64"}:
         got = ", ".join(f"{value!r} ({name})" for name, value in sorted(examples.items())[:4])
         advice = f"Convert the column: frame[{target!r}].astype(str)."
-        _checks.fail(CALLER, f"target {target!r}", "of one type", got, advice)
+        _messages.fail(CALLER, f"target {target!r}", "of one type", got, advice)
 
 
 def _check_not_regression(column: pd.Series, target: str) -> None:
     values = column.unique()
     if not np.isfinite(values.astype(float)).all():
-        _checks.fail(CALLER, f"target {target!r}", "made of classes", "infinite numbers")
+        _messages.fail(CALLER, f"target {target!r}", "made of classes", "infinite numbers")
     whole = bool((values == np.floor(values)).all())
     if len(values) <= (MAX_NUMERIC_CLASSES if whole else MAX_DECIMAL_CLASSES):
         return
@@ -88,4 +88,4 @@ def _check_not_regression(column: pd.Series, target: str) -> None:
         "Predicting an amount is regression, which eastward does not do; bin the column into classes, "
         "or, if the numbers are names, write them as text (class_17)."
     )
-    _checks.fail(CALLER, f"target {target!r}", "made of classes", got, advice)
+    _messages.fail(CALLER, f"target {target!r}", "made of classes", got, advice)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.columns import column_kind_fast
 
 __all__ = ["RowOrder", "row_order"]
@@ -39,7 +39,7 @@ def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOr
     if groups is not None:
         if groups.max() == 0:
             advice = "Rows of one group are never split, so that none could be held out."
-            _checks.fail(CALLER, f"group {group!r}", "of two values at least", "one", advice)
+            _messages.fail(CALLER, f"group {group!r}", "of two values at least", "one", advice)
         notes.append(
             f"rows of one {group!r} are on one side of every split ({groups.max() + 1:,} groups)"
         )
@@ -47,7 +47,7 @@ def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOr
     if time is not None:
         if column_kind_fast(table[time]) not in {"date", "number"}:
             got = f"text such as {str(table[time].dropna().iloc[0])[:30]!r}"
-            _checks.fail(CALLER, f"time {time!r}", "a column of dates or numbers", got)
+            _messages.fail(CALLER, f"time {time!r}", "a column of dates or numbers", got)
         times = _ranks(table[time], time, "time")
         notes.append(f"judged by rows that are later in {time!r} than those trained on")
     return RowOrder(groups, times, tuple(notes))
@@ -57,6 +57,6 @@ def _ranks(column: pd.Series, name: str, argument: str) -> NDArray[np.int64]:
     missing = int(column.isna().sum())
     if missing:
         got = f"{missing:,} missing values"
-        _checks.fail(CALLER, f"{argument} {name!r}", "filled in for every row", got)
+        _messages.fail(CALLER, f"{argument} {name!r}", "filled in for every row", got)
     codes, _ = pd.factorize(column, sort=True)
     return np.asarray(codes, dtype=np.int64)

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.columns import Column, names_as_text, normalized
 from eastward.data.diagnosis import check_quotes, explained
 from eastward.data.formats import (
@@ -77,7 +77,7 @@ def read_table(
     if form.is_text and form.kind != "jsonl":
         check_quotes(path, form)
     if not len(table):
-        _checks.fail("read_table", "source", "a table with rows", f"{path.name}, which has none")
+        _messages.fail("read_table", "source", "a table with rows", f"{path.name}, which has none")
     return table if columns is None else _chosen(table, columns, path.name)
 
 
@@ -115,7 +115,7 @@ def iter_tables(
     >>> [len(part) for part in iter_tables(pd.DataFrame({"age": range(5)}), 2)]
     [2, 2, 1]
     """
-    _checks.whole_number("iter_tables", "rows_per_batch", rows_per_batch, at_least=1)
+    _messages.whole_number("iter_tables", "rows_per_batch", rows_per_batch, at_least=1)
     if not isinstance(source, str | Path):
         table = _frame(source)
         for start in range(0, len(table), rows_per_batch):
@@ -181,17 +181,19 @@ def _existing(source: str | Path) -> Path:
     path = file_and_part(whole)[0]
     if path.is_file():
         if not path.stat().st_size:
-            _checks.fail("read_table", "source", "a table with rows", f"{path.name}, an empty file")
+            _messages.fail(
+                "read_table", "source", "a table with rows", f"{path.name}, an empty file"
+            )
         return whole
     if path.is_dir():
-        _checks.fail("read_table", "source", "a file", f"{path}, a folder")
+        _messages.fail("read_table", "source", "a file", f"{path}, a folder")
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = _checks.near_misses(path.name, beside)
+    near = _messages.near_misses(path.name, beside)
     advice = (
         near
         or f"The folder {path.parent} {'has' if beside else 'is not there, or has'} no such file."
     )
-    return _checks.fail(
+    return _messages.fail(
         "read_table", "source", "a file that exists", path, advice, error=FileNotFoundError
     )
 
@@ -204,7 +206,7 @@ def _frame(source: Any) -> pd.DataFrame:
     if hasattr(source, "to_arrow"):  # polars
         return to_frame(source.to_arrow())
     expected = "a path, or a pandas, polars or Arrow table"
-    return _checks.fail("read_table", "source", expected, type(source).__name__, error=TypeError)
+    return _messages.fail("read_table", "source", expected, type(source).__name__, error=TypeError)
 
 
 def _chosen(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
@@ -219,8 +221,10 @@ def fail_no_column(caller: str, argument: str, column: str, table: pd.DataFrame,
     known = [str(known) for known in table.columns]
     by_letters = {label.lower(): label for label in known}
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-    near = _checks.near_misses(column, known, by_letters)
-    _checks.fail(caller, argument, f"a column of {name}", repr(column), near or f"It has {shown}.")
+    near = _messages.near_misses(column, known, by_letters)
+    _messages.fail(
+        caller, argument, f"a column of {name}", repr(column), near or f"It has {shown}."
+    )
 
 
 def _read(
@@ -325,7 +329,7 @@ def _plain_type(field: pa.Field) -> pa.DataType | None:
     kind = field.type
     if pa.types.is_nested(kind):
         advice = "Spread it over several columns, or leave it out."
-        _checks.fail(
+        _messages.fail(
             "read_table", "source", "a flat table", f"column {field.name!r} of type {kind}", advice
         )
     if pa.types.is_dictionary(kind):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.classes import ClassRules, settled_labels
 from eastward.data.formats import COMPRESSIONS, file_and_part
 from eastward.data.labels import check_one_type, class_labels
@@ -187,7 +187,7 @@ def check_roles(named: Mapping[str, Sequence[str]]) -> None:
             first = roles.setdefault(column, argument)
             if first != argument:
                 expected = f"another column than {first}"
-                _checks.fail(CALLER, argument, expected, repr(column), "A column has one role.")
+                _messages.fail(CALLER, argument, expected, repr(column), "A column has one role.")
 
 
 def _check_columns(table: pd.DataFrame, named: Mapping[str, Sequence[str]], name: str) -> None:
@@ -201,12 +201,12 @@ def _check_columns(table: pd.DataFrame, named: Mapping[str, Sequence[str]], name
 def _check_features(features: pd.DataFrame, name: str) -> None:
     """There must be something to learn from: a column besides the target that is not the same everywhere."""
     if not features.shape[1]:
-        _checks.fail(CALLER, "source", "a table with columns besides the target", name)
+        _messages.fail(CALLER, "source", "a table with columns besides the target", name)
     # Few rows tell nearly always.
     if len(features.head(100).drop_duplicates()) == len(features.drop_duplicates()) == 1:
         expected = "a table with a column that differs from row to row"
         got = f"{name}, where all {features.shape[1]} are constant"
-        _checks.fail(CALLER, "source", expected, got, "There is nothing to learn from.")
+        _messages.fail(CALLER, "source", expected, got, "There is nothing to learn from.")
 
 
 def _row_weights(column: pd.Series, name: str) -> NDArray[np.float64]:
@@ -216,9 +216,9 @@ def _row_weights(column: pd.Series, name: str) -> NDArray[np.float64]:
     if wrong.any():
         got = f"{str(column[wrong].iloc[0])!r} among {int(wrong.sum()):,} such values"
         advice = "Fill them in, or leave those rows out."
-        _checks.fail(CALLER, f"weight {name!r}", "a column of non-negative numbers", got, advice)
+        _messages.fail(CALLER, f"weight {name!r}", "a column of non-negative numbers", got, advice)
     if not values.any():
-        _checks.fail(CALLER, f"weight {name!r}", "positive for some rows", "zero for all")
+        _messages.fail(CALLER, f"weight {name!r}", "positive for some rows", "zero for all")
     return values
 
 
@@ -228,14 +228,14 @@ def _labelled_rows(
     known = column.notna().to_numpy()
     missing = int((~known).sum())
     if not known.any():
-        _checks.fail(CALLER, f"target {target!r}", "filled in", "a column without any value")
+        _messages.fail(CALLER, f"target {target!r}", "filled in", "a column without any value")
     if not missing:
         return known, ()
     if not drop:
         rows = ", ".join(str(row + 1) for row in np.flatnonzero(~known)[:3])
         got = f"{missing:,} missing values in {len(column):,} rows (row {rows}{', …' * (missing > 3)})"
         advice = "Fill them in, or leave those rows out with drop_missing_target=True (--drop-missing-target)."
-        _checks.fail(CALLER, f"target {target!r}", "filled in for every row", got, advice)
+        _messages.fail(CALLER, f"target {target!r}", "filled in for every row", got, advice)
     return known, (f"{missing:,} rows without a value of {target!r} were left out",)
 
 

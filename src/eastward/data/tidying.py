@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.columns import AS_WRITTEN, column_kind_fast
 from eastward.data.dates import date_formats, date_shown, parse_dates
 from eastward.data.formats import file_format, separator_of
@@ -78,7 +78,7 @@ def tidied(
     ([0.2, 12.8], {'rain': '1.234,5', 'seen': '%d.%m.%Y'})
     """
     if decimal is not None:
-        _checks.one_of(CALLER, "decimal", decimal, (".", ","))
+        _messages.one_of(CALLER, "decimal", decimal, (".", ","))
     words = [
         name
         for name in table.columns

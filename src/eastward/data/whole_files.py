@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from eastward import _checks
+from eastward import _messages
 from eastward.data.columns import normalized
 from eastward.data.formats import chosen_part, file_and_part
 
@@ -29,7 +29,7 @@ def read_json(path: Path, encoding: str) -> pd.DataFrame:
         if rows is not None:
             return normalized(pd.DataFrame(rows))
         got = f"{path.name}, which is not complete JSON ({error.msg} in line {error.lineno:,})"
-        return _checks.fail(CALLER, "source", ROWS, got)
+        return _messages.fail(CALLER, "source", ROWS, got)
 
 
 def _lines(text: str) -> list[dict[str, Any]] | None:
@@ -53,8 +53,8 @@ def _frame(content: Any, path: Path) -> pd.DataFrame:
         if len(lengths) == 1:
             return pd.DataFrame(content)
         got = f"{path.name}, whose lists have {min(lengths)} to {max(lengths)} values"
-        _checks.fail(CALLER, "source", "made of lists of one length", got)
-    return _checks.fail(CALLER, "source", ROWS, f"{path.name} with a {type(content).__name__}")
+        _messages.fail(CALLER, "source", "made of lists of one length", got)
+    return _messages.fail(CALLER, "source", ROWS, f"{path.name} with a {type(content).__name__}")
 
 
 def _is_rows(value: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-from eastward import _checks
+from eastward import _messages
 
 __all__ = ["embedded_names", "load_embedded"]
 
@@ -72,6 +72,6 @@ def load_embedded(name: str) -> tuple[pd.DataFrame, str]:
     >>> frame.shape, target
     ((178, 14), 'cultivar')
     """
-    _checks.one_of("load_embedded", "name", name, tuple(_SETS))
+    _messages.one_of("load_embedded", "name", name, tuple(_SETS))
     load, target, _ = _SETS[name]
     return load(), target

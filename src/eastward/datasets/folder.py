@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from eastward import _checks
+from eastward import _messages
 
 __all__ = ["data_folder", "find_tables"]
 
@@ -21,7 +21,7 @@ def data_folder() -> Path | None:
     folder = Path(named)
     if not folder.is_dir():
         advice = "Set it to the folder with your tables, or unset it."
-        _checks.fail("datasets", "EASTWARD_DATA", "a folder", named, advice)
+        _messages.fail("datasets", "EASTWARD_DATA", "a folder", named, advice)
     return folder
 
 

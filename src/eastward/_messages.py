@@ -1,0 +1,133 @@
+"""The one shape of message, and the checks that need no tensor.
+
+*argument of function must be expectation; got value. What to do.* Nothing here loads torch, so that a command can say
+what is wrong with its input without waiting for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import NoReturn
+
+__all__ = [
+    "boolean",
+    "decay",
+    "describe",
+    "fail",
+    "in_unit_interval",
+    "near_misses",
+    "one_of",
+    "positive",
+    "real",
+    "whole_number",
+]
+
+
+def fail(
+    caller: str,
+    argument: str,
+    expected: str,
+    got: object,
+    advice: str = "",
+    *,
+    error: type[Exception] = ValueError,
+) -> NoReturn:
+    """Raise ``error`` with the sentence that every message of this library has.
+
+    Examples
+    --------
+    >>> fail("f_beta", "beta", "positive", -1)
+    Traceback (most recent call last):
+        ...
+    ValueError: beta of f_beta must be positive; got -1.
+    """
+    sentence = f"{argument} of {caller} must be {expected}; got {got}."
+    raise error(f"{sentence} {advice}".strip())
+
+
+def describe(value: object) -> str:
+    """A short account of ``value`` for a message: shape and dtype of a tensor, else its type and repr."""
+    torch = sys.modules.get("torch")  # whoever has a tensor has loaded it
+    if torch is not None and isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and dtype {value.dtype}"
+    text = " ".join(repr(value).split())
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def one_of(
+    caller: str, argument: str, value: object, allowed: Sequence[str], *, otherwise: str = ""
+) -> None:
+    """``value`` must be one of the strings ``allowed``."""
+    if isinstance(value, str) and value in allowed:
+        return
+    expected = (
+        "one of "
+        + ", ".join(repr(name) for name in allowed)
+        + (f", {otherwise}" if otherwise else "")
+    )
+    error = ValueError if isinstance(value, str) else TypeError
+    fail(caller, argument, expected, describe(value), near_misses(value, allowed), error=error)
+
+
+def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | None = None) -> str:
+    """«Did you mean ...?» for a misspelt name, or an empty string."""
+    if not isinstance(value, str):
+        return ""
+    close = [hints[value.lower()]] if hints and value.lower() in hints else []
+    close += [
+        name for name in difflib.get_close_matches(value, list(known), n=3) if name not in close
+    ]
+    return f"Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+
+
+def real(caller: str, argument: str, value: object) -> float:
+    """``value`` must be a finite real number; returns it as a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        fail(caller, argument, "a real number", describe(value), error=TypeError)
+    if not math.isfinite(value):
+        fail(caller, argument, "finite", value)
+    return float(value)
+
+
+def in_unit_interval(caller: str, argument: str, value: object) -> float:
+    """``value`` must lie strictly between 0 and 1."""
+    number = real(caller, argument, value)
+    if not 0 < number < 1:
+        fail(caller, argument, "strictly between 0 and 1", value)
+    return number
+
+
+def decay(caller: str, argument: str, value: object) -> float:
+    """``value`` must be in [0, 1): how much of the past stays."""
+    number = real(caller, argument, value)
+    if not 0 <= number < 1:
+        fail(caller, argument, "in [0, 1)", value, "Use for example 0.9, or None to switch it off.")
+    return number
+
+
+def boolean(caller: str, argument: str, value: object) -> bool:
+    """``value`` must be True or False (NumPy's are welcome)."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    return fail(caller, argument, "True or False", describe(value), error=TypeError)
+
+
+def positive(caller: str, argument: str, value: object) -> float:
+    """``value`` must be a finite real number > 0; returns it as a float."""
+    number = real(caller, argument, value)
+    if number <= 0:
+        fail(caller, argument, "> 0", value)
+    return number
+
+
+def whole_number(caller: str, argument: str, value: object, *, at_least: int) -> int:
+    """``value`` must be an integer that is not below ``at_least``; returns it as an int."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        fail(caller, argument, "an integer", describe(value), error=TypeError)
+    if value < at_least:
+        fail(caller, argument, f">= {at_least}", value)
+    return int(value)
