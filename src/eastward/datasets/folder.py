@@ -29,7 +29,7 @@ def find_tables(folder: Path | str) -> list[dict[str, Any]]:
     """Name and size of every table below ``folder``, in alphabetical order."""
     folder, found = Path(folder), []
     if not folder.is_dir():
-        _checks.fail("find_tables", "folder", "a folder that exists", repr(str(folder)))
+        _messages.fail("find_tables", "folder", "a folder that exists", repr(str(folder)))
     for path in sorted(folder.rglob("*")):
         plain = path.name.removesuffix(".gz").removesuffix(".zst").lower()
         if plain.endswith(ENDINGS) and path.is_file():
