@@ -75,8 +75,8 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 
 def _refuse(folder: Path, error: Exception) -> NoReturn:
-    from eastward import _checks
+    from eastward import _messages
 
     advice = "Pass the folder that `eastward train --out` wrote."
     got = f"{folder} ({type(error).__name__}: {SUMMARY})"
-    _checks.fail("report", "DIR", "a folder with a summary.json of eastward", got, advice)
+    _messages.fail("report", "DIR", "a folder with a summary.json of eastward", got, advice)
