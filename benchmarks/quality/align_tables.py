@@ -207,6 +207,7 @@ def draw(runs: list[dict[str, Any]]) -> None:
     for factor, style in ((1, ":"), (2, "--")):
         right.plot(reach, -factor * reach, style, color="#aa3377", label=f"−{factor} × noise")
     right.axhline(0, color="black", linewidth=0.8)
+    right.set_ylim(bottom=-noise.max())
     right.set(
         xlabel="noise of validation (standard error)",
         ylabel="aligned minus given, on test rows",
