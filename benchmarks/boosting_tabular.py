@@ -89,7 +89,7 @@ def cell(X: pd.DataFrame, y: np.ndarray, backend: str, seed: int, bags: int) -> 
         "tuned": macro_f1(tuned.predict(parts[2]), truth),
         "default": macro_f1(model.predict(parts[2]), truth),
         "kept_weights": balanced,
-        "kept_offsets": bool(np.any(model.offsets_ != 0)),
+        "kept_offsets": not model.decision_.note,
         "kept_rounds": model.aligned_rounds_,
         "favoured": bool(model.aligned_rounds_),
         "seconds": seconds,

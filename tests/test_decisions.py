@@ -17,7 +17,6 @@ from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
 from eastward.decisions._inputs import class_sample
 from eastward.decisions._merit import Merit
-from eastward.decisions.bagging import bagged, bootstrap
 from eastward.decisions.offsets import tuned
 from eastward.decisions.smoothing import smoothed_rows
 
@@ -368,82 +367,6 @@ def test_decide_adds_the_offsets():
     assert decisions.decide(scores, [0.0, 1.0]).tolist() == [1, 0]
 
 
-def noise_problem(seed: int = 0):
-    """Scores that say nothing about the labels."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randn(300, 3, generator=generator, dtype=torch.float64).log_softmax(1)
-    return scores, torch.randint(3, (300,), generator=generator)
-
-
-def test_evidence_keeps_what_every_bootstrap_finds():
-    log_probabilities, targets = problem(800, 3, tail=1.5)
-    found = decisions.offset_evidence(log_probabilities, targets, n_bags=5)
-    assert found.favoured
-    assert found.by_fold.shape == (10, 3)
-    assert found.disagreement < 1
-    assert found.factor == 1
-    plain_bags = decisions.bagged_offsets(log_probabilities, targets, n_bags=5)
-    torch.testing.assert_close(found.offsets, plain_bags)
-
-
-@pytest.mark.slow
-def test_offsets_that_bootstraps_do_not_share_are_shrunk():
-    for seed in range(3):
-        found = decisions.offset_evidence(*noise_problem(seed), n_bags=8, guard=None)
-        assert found.factor == pytest.approx(min(1.0, max(0.0, 2 - found.disagreement)))
-        bags = decisions.bagged_offsets(*noise_problem(seed), n_bags=8)
-        torch.testing.assert_close(found.offsets, found.factor * bags)
-        assert found.disagreement > 1
-
-
-def test_disagreement_is_variance_over_squared_mean():
-    log_probabilities, targets = problem(100, 3)
-    sample = class_sample("test", log_probabilities, targets, None)
-    merit = Merit("f1_macro", 3)
-    generator = torch.Generator().manual_seed(4)
-    single = [tuned(bootstrap(sample, generator), merit, 6.0, 3, "scan").numpy() for _ in range(6)]
-    found = bagged(sample, merit, 6, 4, 6.0, 3, "scan")
-    np.testing.assert_allclose(found.mean, np.mean(single, axis=0))
-    ratio = np.var(single, axis=0, ddof=1).sum() / np.square(np.mean(single, axis=0)).sum()
-    assert found.disagreement == pytest.approx(ratio)
-
-
-def test_the_guard_is_a_number_of_standard_errors():
-    log_probabilities, targets = problem(400, 3, tail=1.5)
-    free = decisions.offset_evidence(log_probabilities, targets, n_bags=3, guard=None)
-    ratio = free.gain / free.standard_error
-    assert free.favoured
-    assert free.offsets.abs().max() > 0
-    for guard, favoured in ((ratio - 0.01, True), (ratio + 0.01, False)):
-        found = decisions.offset_evidence(log_probabilities, targets, n_bags=3, guard=guard)
-        assert found.favoured is favoured
-        torch.testing.assert_close(found.offsets, free.offsets * favoured)
-        assert bool(found.shifts().any()) is favoured
-
-
-def test_gains_are_those_of_offsets_tuned_without_the_fold():
-    log_probabilities, targets = problem(200, 3)
-    folds = torch.arange(200) % 4
-    found = decisions.offset_evidence(
-        log_probabilities, targets, folds=folds, n_bags=3, shrinkage=0.5
-    )
-    for fold in range(4):
-        rest = folds != fold
-        alone = decisions.bagged_offsets(log_probabilities[rest], targets[rest], n_bags=3)
-        torch.testing.assert_close(found.by_fold[fold], alone / 2)
-    shifted = (log_probabilities + found.by_fold[folds]).argmax(1)
-    plain = log_probabilities.argmax(1)
-
-    def gain(rows):
-        before = f1_score(targets[rows], plain[rows], average="macro")
-        return f1_score(targets[rows], shifted[rows], average="macro") - before
-
-    assert found.gain == pytest.approx(gain(folds >= 0))
-    left_out = np.array([gain(folds != fold) for fold in range(4)])
-    error = np.sqrt(3 / 4 * np.square(left_out - left_out.mean()).sum())
-    assert found.standard_error == pytest.approx(error)
-
-
 def test_smoothed_rows_are_the_labels_when_labels_have_it_all():
     logs = torch.full((4, 3), 1 / 3).log()
     rows, classes, weights = smoothed_rows(logs, torch.tensor([0, 2, 1, 2]), 1.0)
@@ -479,25 +402,6 @@ def test_smoothed_offsets_refuse_a_share_beyond_one():
     scores, targets = problem(20, 2)
     with pytest.raises(ValueError, match=r"label_share of smoothed_offsets must be in \[0, 1\]"):
         decisions.smoothed_offsets(scores, targets, label_share=1.5)
-
-
-def test_tiny_data_keep_the_plain_argmax():
-    log_probabilities = torch.tensor([[0.6, 0.4], [0.9, 0.1]]).repeat(9, 1).log()
-    targets = torch.tensor([1, 0]).repeat(9)
-    assert torch.equal(decisions.guarded_offsets(log_probabilities, targets, "f1"), torch.zeros(2))
-    more = decisions.guarded_offsets(log_probabilities.repeat(2, 1), targets.repeat(2), "f1")
-    assert more[1] > more[0]
-
-
-def test_a_class_of_few_rows_halves_the_offsets():
-    log_probabilities = torch.tensor([[0.6, 0.4], [0.9, 0.1]], dtype=torch.float64)
-    log_probabilities = log_probabilities.repeat(20, 1).log()
-    targets = torch.tensor([1, 0]).repeat(20)
-    third = torch.full((40, 1), -9.0, dtype=torch.float64)
-    scores = torch.cat([log_probabilities, third], 1)
-    scores[:3], targets[:3] = torch.tensor([-9.0, -9.0, 0.0], dtype=torch.float64), 2
-    assert decisions.offset_evidence(scores, targets, n_bags=3).factor == 0.5
-    assert decisions.offset_evidence(scores, targets, n_bags=3, guard=None).factor == 1
 
 
 def test_folds_share_out_every_class():
@@ -542,11 +446,6 @@ GOOD = torch.tensor([[0.5, 0.5], [0.2, 0.8]]).log(), torch.tensor([0, 1])
         (lambda: decisions.bagged_offsets(*GOOD, n_bags=1.5), TypeError, "n_bags .* an integer"),
         (lambda: decisions.anneal_offsets(*GOOD, steps=0), ValueError, "steps .* >= 1"),
         (lambda: decisions.anneal_offsets(*GOOD, temperatures=[1.0]), ValueError, r"\(0, 0.4\]"),
-        (lambda: decisions.offset_evidence(*GOOD, folds=1), ValueError, "folds .* >= 2"),
-        (lambda: decisions.offset_evidence(*GOOD, folds=[0, 2]), ValueError, "numbered 0, 1"),
-        (lambda: decisions.offset_evidence(*GOOD, shrinkage=2), ValueError, r"in \[0, 1\]"),
-        (lambda: decisions.offset_evidence(*GOOD, shrinkage="no"), ValueError, "'auto'"),
-        (lambda: decisions.offset_evidence(*GOOD, guard="yes"), TypeError, "a real number"),
         (lambda: decisions.multilabel_thresholds(GOOD[0], [0, 1]), ValueError, "per label"),
         (lambda: decisions.multilabel_thresholds(GOOD[0], [[0, 2]] * 2), ValueError, "0 or 1"),
         (lambda: decisions.decide(GOOD[0], [1.0]), ValueError, "one per class"),

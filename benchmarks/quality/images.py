@@ -35,13 +35,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from torch import nn
 
 from eastward import EASTClassifier, metrics
 from eastward.confusion import hard_confusion
+from eastward.decisions.tuning import HeldOut
 from eastward.training import Callback, Run
-from eastward.training.runner import HeldOut, tune_decision
 from eastward.training.validation import held_out_logits
 
 ROOT = Path(__file__).parents[2]
@@ -138,29 +137,23 @@ class Start(Callback):
     With ``refit=True`` cross-entropy goes on with all rows, and the last of its networks are kept.
     """
 
-    def __init__(self, seed: int) -> None:
-        # What fit makes of its random_state.
-        self.seed = int(check_random_state(seed).randint(2**31 - 1))
-
     def stage_end(self, run: Run) -> None:
-        """Copy the networks, and tune offsets on their held-out predictions."""
+        """Copy the networks, and keep their held-out predictions."""
         if run.stage.objective != "cross_entropy":
             return
         self.members = copy.deepcopy(run.members).eval()
         self.seconds = sum(record["seconds"] for record in run.history)
         if run.stage.all_rows:
             return
-        held = HeldOut(*held_out_logits(run))
-        offsets = tune_decision(
-            held, run.rows, run.metric, random_state=self.seed, keeps_classes=True
-        )
-        self.offsets = offsets.numpy()
+        rows, logits, _ = held_out_logits(run)
+        scores = logits.double().log_softmax(1).numpy()
+        self.held_out = HeldOut(scores, run.rows.targets[rows].numpy())
 
     def instead_of(self, model: EASTClassifier) -> EASTClassifier:
         """The fitted classifier with these networks."""
         start = copy.copy(model)
-        start.members_, start.offsets_ = self.members, self.offsets
-        return start
+        start.members_, start.held_out_ = self.members, self.held_out
+        return start.decide_by()
 
 
 def run_seed(name: str, most: int, least: int, seed: int, folds: int) -> dict[str, Any]:
@@ -182,13 +175,13 @@ def run_seed(name: str, most: int, least: int, seed: int, folds: int) -> dict[st
         ).fit(X, y)
         return model, time.perf_counter() - started
 
-    start = Start(seed)
+    start = Start()
     ours, our_seconds = fitted(callbacks=[start])
     balanced, balanced_seconds = fitted(recipe="cross_entropy", class_weight="balanced")
     models = {"cross-entropy": start.instead_of(ours), "balanced": balanced, OURS: ours}
     seconds = {"cross-entropy": start.seconds, "balanced": balanced_seconds, OURS: our_seconds}
     if folds == 1:
-        again = Start(seed)
+        again = Start()
         models[OURS_OF_ALL], seconds[OURS_OF_ALL] = fitted(
             refit=True, tune_decision="auto", callbacks=[again]
         )
@@ -197,10 +190,10 @@ def run_seed(name: str, most: int, least: int, seed: int, folds: int) -> dict[st
     images = torch.from_numpy(test.astype(np.float32))
     scores = {}
     for label, model in models.items():
-        plain, tuned = model.raw_predict_proba(images), model.predict_proba(images)
-        scores[f"{label}{ending}"] = _macro_f1(plain, truth, weight)
+        scores[f"{label}{ending}"] = _macro_f1(model.raw_predict_proba(images), truth, weight)
         if label != OURS_OF_ALL:
             # Nothing is held out at its end to tune by.
+            tuned = model.decision_.worth(model.predict_proba(images))
             scores[f"{label}{ending} + tuned"] = _macro_f1(tuned, truth, weight)
     return {
         "set": name,

@@ -27,6 +27,7 @@ from eastward import _checks
 from eastward._files import check_regular, read_document, remove_leftovers
 from eastward._version import __version__
 from eastward.data import Column, conform
+from eastward.decisions import Decision
 from eastward.metrics import Metric
 from eastward.saved_classifiers import load_classifier, save_classifier
 from eastward.saved_folder import metric_of
@@ -110,10 +111,10 @@ class TableModel:
         return metric_of(self.task["judged_by"]) if own is None else own
 
     @property
-    def offsets(self) -> NDArray[np.float64]:
-        """What the decision adds to :meth:`log_probabilities` before the largest is taken; zeros for none."""
-        own = getattr(self.classifier, "offsets_", None)
-        return np.zeros(len(self.classes)) if own is None else np.asarray(own, dtype=np.float64)
+    def decision(self) -> Decision | None:
+        """How probabilities become labels; None for the most probable class."""
+        own: Decision | None = getattr(self.classifier, "decision_", None)
+        return own
 
     @property
     def block_rows(self) -> int:
@@ -121,7 +122,7 @@ class TableModel:
         hidden = getattr(self.classifier, "hidden", None)
         if hidden is None:
             return TREE_ROWS
-        widest = max(self.classifier.n_features_in_, *hidden)
+        widest = max(self.classifier.n_features_in_ or 1, *hidden)
         rows = FORWARD_BYTES // (8 * self.classifier.n_folds_ * widest)
         return int(min(65_536, max(256, rows)))
 
@@ -143,25 +144,43 @@ class TableModel:
         )
 
     def log_probabilities(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Logarithms of the probabilities that the decision starts from, before any offsets."""
-        # With a decision of its own, a classifier gives probabilities as they are; others fold their offsets in.
-        folded = not hasattr(self.classifier, "decision_")
-        logs = _logarithms(self.predict_proba(frame)) - (self.offsets if folded else 0.0)
-        normalised: NDArray[np.float64] = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
-        return normalised
+        """Logarithms of :meth:`predict_proba`."""
+        return _logarithms(self.predict_proba(frame))
 
     def decided(self, probabilities: NDArray[Any]) -> NDArray[Any]:
         """Labels for rows of :meth:`predict_proba`."""
-        decision = getattr(self.classifier, "decision_", None)
-        chosen = (
-            probabilities.argmax(axis=1) if decision is None else decision.decide(probabilities)
+        own = getattr(self.classifier, "labels_of", None)
+        labels: NDArray[Any] = (
+            self.classes[probabilities.argmax(axis=1)] if own is None else own(probabilities)
         )
-        labels: NDArray[Any] = self.classes[chosen]
         return labels
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Labels of ``frame``."""
         return self.decided(self.predict_proba(frame))
+
+    def with_prior(self, prior: Any, probabilities: NDArray[Any] | None = None) -> TableModel:
+        """The model for rows of other class frequencies.
+
+        Parameters
+        ----------
+        prior : mapping, array-like or "auto"
+            The frequencies, as in :meth:`eastward.EASTClassifier.predict`; "auto" estimates them.
+        probabilities : ndarray, optional
+            ``(N, C)``: what :meth:`predict_proba` says of those rows, to estimate them on.
+
+        Returns
+        -------
+        TableModel
+            One that decides for those frequencies; its probabilities are adjusted to them.
+        """
+        if not hasattr(self.classifier, "with_prior"):
+            got = type(self.classifier).__name__
+            advice = "Train it with one of eastward's methods, such as --method ensemble."
+            expected = "a model whose decision can be moved"
+            _checks.fail("predict", "--prior", expected, got, advice)
+        moved = self.classifier.with_prior(prior, probabilities)
+        return TableModel(moved, self.vectorizer, self.task)
 
     def _in_blocks(self, function: Any, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         size = self.block_rows

@@ -6,13 +6,20 @@ these tables to the reader to trust; here they are checked before anything follo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import skops.io
 
-__all__ = ["NODES", "NODE_TYPES", "are_sound"]
+from eastward import _checks
+
+__all__ = ["NODES", "NODE_TYPES", "are_sound", "check_types", "load_parts"]
 
 NODES = "sklearn.tree._tree.Tree"
+# Where an estimator keeps its trees.
+TREES = ("estimators_", "_predictors", "tree_")
 NODE_TYPES = (NODES, "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor")
 
 
@@ -40,6 +47,7 @@ def are_sound(model: Any, num_classes: int) -> bool:
     """
     features = model.n_features_in_
     forest = [tree.tree_ for tree in getattr(model, "estimators_", [])]
+    forest += [model.tree_] if hasattr(model, "tree_") else []
     boosted = [tree for trees in getattr(model, "_predictors", []) for tree in trees]
     return all(_is_sound(tree, features, num_classes) for tree in forest) and all(
         _is_sound_histogram(tree, features) for tree in boosted
@@ -74,3 +82,27 @@ def _lead_down(inner: Any, children: Any, count: int) -> bool:
 
 def _exist(positions: Any, count: int) -> bool:
     return bool(((positions >= 0) & (positions < count)).all())
+
+
+def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] = ()) -> None:
+    """Refuse a skops file that asks for types outside scikit-learn, trees and those that are trusted."""
+    known = {*NODE_TYPES, *trusted}
+    foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - known)
+    if foreign:
+        expected = "made of parts of eastward and scikit-learn"
+        got = f"a {type(estimator).__name__} with {', '.join(foreign[:3])}"
+        advice = (
+            "A folder must open without running anybody's code; keep this one with your own tools."
+        )
+        _checks.fail(caller, "classifier", expected, got, advice)
+
+
+def load_parts(path: Path, trusted: Sequence[str] = ()) -> Any:
+    """The estimator in a skops file; its trees are checked before anything follows them."""
+    has_trees = set(skops.io.get_untrusted_types(file=path)) & set(NODE_TYPES)
+    estimator = skops.io.load(path, trusted=[*NODE_TYPES, *trusted])
+    if has_trees and not any(hasattr(estimator, name) for name in TREES):
+        raise ValueError("its trees are where nobody looks for them")
+    if not are_sound(estimator, len(estimator.classes_)):
+        raise ValueError("its trees have branches that lead nowhere")
+    return estimator

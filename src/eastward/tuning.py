@@ -297,10 +297,17 @@ def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) 
         model.fit(X, y)
     if model.report_["interrupted"]:
         raise KeyboardInterrupt  # half a trial is no trial
-    last = model.report_["stages"][-1]
-    value = float(last["tuned"] if model.offsets_.any() else last["argmax"])
+    value = _held_out_score(model)
     logger.info("trial %d: %s %.4f with %s", trial.number, model.metric_.name, value, suggested)
     return value if model.metric_.higher_is_better else -value
+
+
+def _held_out_score(model: EASTClassifier) -> float:
+    """The metric on held-out rows, with the decision that is shipped."""
+    if "tuned" in model.report_:
+        return float(model.report_["tuned"])
+    stages = {stage["name"]: stage for stage in model.report_["stages"]}
+    return float(stages[model.report_["shipped"]]["tuned"])
 
 
 def _result(study: Any, space: Space) -> TuningResult:

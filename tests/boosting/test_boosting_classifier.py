@@ -27,7 +27,8 @@ def test_probabilities_are_restored_and_decide(backend, classes):
     probabilities = model.predict_proba(X)
     assert probabilities.shape == (len(X), classes)
     np.testing.assert_allclose(probabilities.sum(1), 1)
-    assert (model.predict(X) == model.classes_[probabilities.argmax(1)]).all()
+    chosen = (probabilities @ model.decision_.matrix).argmax(1)
+    assert (model.predict(X) == model.classes_[chosen]).all()
     assert model.score(X, y) == pytest.approx(f1_score(y, model.predict(X), average="macro"))
     assert model.score(X, y) > 0.75
 
@@ -35,16 +36,16 @@ def test_probabilities_are_restored_and_decide(backend, classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_start_is_the_librarys_own_model(classes):
     X, y = table(classes)
-    ours = quick(balanced=False).fit(X, y).raw_predict_proba(X)
+    ours = quick(balanced=False, aligned=False).fit(X, y).raw_predict_proba(X)
     theirs = lightgbm.LGBMClassifier(n_estimators=15, n_jobs=1, verbose=-1).fit(X, y)
     np.testing.assert_allclose(ours, theirs.predict_proba(X), rtol=1e-9)
-    ours = quick("xgboost", balanced=False).fit(X, y).raw_predict_proba(X)
+    ours = quick("xgboost", balanced=False, aligned=False).fit(X, y).raw_predict_proba(X)
     theirs = xgboost.XGBClassifier(n_estimators=15, learning_rate=0.1, n_jobs=1).fit(X, y)
     np.testing.assert_allclose(ours, theirs.predict_proba(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_scores_are_cross_entropy_plus_aligned_rounds_plus_offsets(backend):
+def test_scores_are_cross_entropy_plus_aligned_rounds_from_where_they_began(backend):
     X, y = table()
     model = quick(backend, aligned=True).fit(X, y)
     if backend == "lightgbm":
@@ -56,9 +57,9 @@ def test_scores_are_cross_entropy_plus_aligned_rounds_plus_offsets(backend):
             b.predict(data, output_margin=True) for b in (model.booster_, model.aligned_booster_)
         ]
         assert model.aligned_booster_.num_boosted_rounds() == model.aligned_rounds_
-    np.testing.assert_allclose(
-        model.decision_function(X), sum(parts) + model.offsets_, rtol=1e-5, atol=1e-6
-    )
+    odds = np.exp(sum(parts) + model.score_shifts_)
+    expected = odds / odds.sum(1, keepdims=True)
+    np.testing.assert_allclose(model.raw_predict_proba(X), expected, rtol=1e-5, atol=1e-6)
     assert model.aligned_rounds_ in {1, 2, 3, 6, 8}
     assert model.report_["aligned"]["rounds"] == model.aligned_rounds_
 
@@ -68,13 +69,15 @@ def test_aligned_rounds_stay_only_where_held_out_rows_favour_them():
     cautious = quick(guard=1e6, tune_decision=False, balanced=False).fit(X, y)
     assert cautious.aligned_booster_ is None
     assert cautious.aligned_rounds_ == 0
-    assert "none are kept" in cautious.report_["words"]
+    assert "none are kept" in cautious.summary()
     bold = quick(guard=-1e6, tune_decision=False).fit(X, y)
     assert (bold.aligned_rounds_ > 0) == (bold.report_["aligned"]["favoured"])
     never = quick(aligned=False).fit(X, y)
     assert never.report_["aligned"] == {"tried": False, "rounds": 0}
-    # Without aligned rounds and offsets, the library's decision is what is left.
-    assert np.array_equal(cautious.predict_proba(X), cautious.raw_predict_proba(X))
+    # Without aligned rounds and a tuned decision, the library's decision is what is left.
+    plain = quick(aligned=False, tune_decision=False, balanced=False, calibrate="none").fit(X, y)
+    np.testing.assert_allclose(plain.predict_proba(X), cautious.raw_predict_proba(X))
+    assert np.array_equal(plain.predict(X), cautious.raw_predict_proba(X).argmax(1))
 
 
 def test_the_evidence_for_aligned_rounds_is_that_of_models_that_have_not_seen_the_rows():
@@ -114,12 +117,11 @@ def test_the_evidence_for_aligned_rounds_is_that_of_models_that_have_not_seen_th
 @pytest.mark.parametrize("classes", [2, 3])
 def test_balanced_weights_are_scikit_learns_and_are_taken_back(classes):
     X, y = table(classes)
-    options = {"aligned": False, "tune_decision": False}
+    options = {"aligned": False, "tune_decision": False, "calibrate": "none"}
     model = quick(balanced=True, **options).fit(X, y)
     theirs = lightgbm.LGBMClassifier(
         n_estimators=15, n_jobs=1, verbose=-1, class_weight="balanced"
     ).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), rtol=1e-9)
     expected = compute_class_weight("balanced", classes=np.unique(y), y=y)
     np.testing.assert_allclose(model.class_weights_, expected)
     unweighted = theirs.predict_proba(X) / expected
@@ -128,8 +130,7 @@ def test_balanced_weights_are_scikit_learns_and_are_taken_back(classes):
     # Probabilities that can be read: on average about as frequent as the classes are.
     shares = np.bincount(y) / len(y)
     away = [
-        np.abs(p.mean(0) - shares).max()
-        for p in (model.raw_predict_proba(X), model.predict_proba(X))
+        np.abs(p.mean(0) - shares).max() for p in (model.predict_proba(X), theirs.predict_proba(X))
     ]
     assert away[0] < away[1] / 2
 
@@ -138,7 +139,7 @@ def test_weights_go_only_where_held_out_rows_favour_none():
     X, y = table()
     kept = quick(guard=1e6).fit(X, y)
     assert kept.report_["weights"]["balanced"]
-    assert "Balanced weights bring" in kept.report_["words"]
+    assert "Balanced weights bring" in kept.summary()
     assert not quick(guard=-1e6).fit(X, y).report_["weights"]["balanced"]
     gain = kept.report_["weights"]["gain"]
     better = quick(guard=None, aligned=False).fit(X, y)

@@ -49,15 +49,15 @@ def test_another_process_gives_the_same_numbers(fitted, tmp_path):
     assert np.array_equal(np.load(tmp_path / "found.npy"), fitted.predict_proba(X))
 
 
-def test_the_folder_holds_text_only(fitted, tmp_path):
+def test_the_folder_holds_text_and_numbers_only(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
     kind = fitted.backend
     ending = "txt" if kind == "lightgbm" else "json"
     trees = {f"{kind}-{part}.{ending}" for part in ("cross-entropy", "aligned")}
-    assert names == {"model.json"} | trees
-    for path in (tmp_path / "model").iterdir():
-        path.read_text(encoding="utf-8")
+    assert names == {"model.json", "decision.safetensors"} | trees
+    for name in {"model.json"} | trees:
+        (tmp_path / "model" / name).read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as reference
 
-from eastward.comparison.calibration import brier_score, expected_calibration_error, log_loss
 from eastward.comparison.splits import split_seed, stratified_split
 from eastward.comparison.statistics import (
     average_ranks,
@@ -17,6 +16,7 @@ from eastward.comparison.statistics import (
     holm,
     wins_ties_losses,
 )
+from eastward.decisions.probability_scores import brier_score, expected_calibration_error, log_loss
 
 
 def test_without_shared_rows_the_interval_is_students(rng):

@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 import eastward as ew
-from eastward.decisions import smoothed_offsets
 from eastward.estimators.ensemble import fitting
 
 ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
@@ -25,20 +24,26 @@ def test_it_is_public():
     assert set(ew.EASTEnsembleClassifier().parts) < set(ALL)
 
 
-def test_probabilities_sum_to_one_and_their_arg_max_is_the_prediction(fitted, clusters):
+def test_probabilities_sum_to_one_and_the_decision_is_applied_to_them(fitted, clusters):
     X, _ = clusters(seed=1)
     probabilities = fitted.predict_proba(X)
     assert probabilities.sum(axis=1) == pytest.approx(np.ones(len(X)))
-    assert (fitted.classes_[probabilities.argmax(axis=1)] == fitted.predict(X)).all()
+    chosen = (probabilities @ fitted.decision_.matrix).argmax(axis=1)
+    assert (fitted.classes_[chosen] == fitted.predict(X)).all()
+    assert (probabilities.argmax(axis=1) != chosen).any()
 
 
-def test_the_decision_is_an_offset_of_the_mean_of_the_parts(fitted, clusters):
+def test_probabilities_are_the_mean_of_the_parts_calibrated(fitted, clusters):
     X, _ = clusters(seed=1)
-    raw = np.log(fitted.raw_predict_proba(X)) + fitted.offsets_
-    expected = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
-    assert fitted.predict_proba(X) == pytest.approx(expected)
-    assert np.abs(fitted.offsets_).max() > 0
-    assert fitted.offsets_.sum() == pytest.approx(0, abs=1e-6)
+    raw = fitted.encoder_.raw(X)
+    logs = {
+        name: part.log_probabilities(raw, fitted.encoder_.filled(raw))
+        for name, part in fitted.parts_.items()
+    }
+    mean = np.exp(fitting.log_mean(logs))
+    assert fitted.raw_predict_proba(X) == pytest.approx(mean / mean.sum(1, keepdims=True))
+    calibrated = fitted.calibration_.apply(fitted.raw_predict_proba(X))
+    assert fitted.predict_proba(X) == pytest.approx(calibrated)
 
 
 def test_no_class_is_given_up(quick, clusters):
@@ -47,16 +52,16 @@ def test_no_class_is_given_up(quick, clusters):
     rare = y > 1
     y[rare] = np.random.default_rng(3).permutation(y[rare])
     model = quick().fit(X, y)
-    scores, codes = model.held_out_["mean"], model.held_out_codes_
+    held = model.calibration_.apply(model.held_out_.probabilities).numpy()
+    codes = model.held_out_.codes
     counts = np.bincount(codes, minlength=6)
     fewest = np.minimum(counts, np.maximum(3, -(-counts // 2)))
 
-    def is_kept(offsets):
-        return np.bincount((scores + offsets).argmax(1), minlength=6) >= fewest
+    def is_kept(decision):
+        return np.bincount(decision.decide(held), minlength=6) >= fewest
 
-    assert is_kept(model.offsets_).all()
-    assert not is_kept(smoothed_offsets(scores, codes, "f1_macro", n_bags=3).numpy()).all()
-    assert not is_kept(model.decide_by("accuracy").offsets_).all(), "accuracy may give them up"
+    assert is_kept(model.decision_).all()
+    assert not is_kept(model.decide_by("accuracy").decision_).all(), "accuracy may give them up"
 
 
 def test_networks_have_half_of_the_votes():
@@ -72,7 +77,7 @@ def test_held_out_predictions_do_not_know_their_own_labels(part, quick, clusters
     y = np.random.default_rng(5).permutation(np.repeat([0, 1], 150))
     options = {"hidden": (64,), "max_epochs": 40, "learning_rate": 1e-2}
     model = quick(parts=(part,), network_options=options).fit(X, y)
-    held = (model.held_out_[part].argmax(1) == model.held_out_codes_).mean()
+    held = (model.held_out_.scores.argmax(1) == model.held_out_.codes).mean()
     assert 0.35 < held < 0.6
 
 
@@ -100,10 +105,10 @@ def test_the_same_seed_gives_the_same_model(quick, clusters):
 
 def test_decide_by_changes_the_decision_and_nothing_else(fitted, clusters):
     X, y = clusters(seed=3)
-    before = fitted.raw_predict_proba(X), fitted.offsets_
+    before = fitted.raw_predict_proba(X), fitted.decision_.matrix
     fitted.decide_by("matthews_corrcoef")
     assert fitted.raw_predict_proba(X) == pytest.approx(before[0])
-    assert not np.array_equal(fitted.offsets_, before[1])
+    assert not np.array_equal(fitted.decision_.matrix, before[1])
     assert fitted.score(X, y) == pytest.approx(matthews_corrcoef(y, fitted.predict(X)))
     assert fitted.report_["metric"] == "matthews_corrcoef"
 
@@ -113,7 +118,7 @@ def test_costs_move_the_decision(quick, clusters):
     dear_miss = {"cost": [[0, 1], [20, 0]]}
     model = quick("expected_cost", metric_options=dear_miss).fit(X, y)
     cautious = (model.predict(X) == 1).mean()
-    model.decide_by("expected_cost", {"cost": [[0, 20], [1, 0]]})
+    model.decide_by("expected_cost", metric_options={"cost": [[0, 20], [1, 0]]})
     assert cautious > (model.predict(X) == 1).mean()
     assert model.score(X, y) <= 0
 
@@ -122,7 +127,7 @@ def test_without_a_tuned_decision_the_most_probable_class_is_predicted(quick, cl
     X, y = clusters()
     model = quick(tune_decision=False).fit(X, y)
     assert not model.offsets_.any()
-    assert model.predict_proba(X) == pytest.approx(model.raw_predict_proba(X))
+    assert (model.predict(X) == model.classes_[model.predict_proba(X).argmax(1)]).all()
 
 
 def test_the_label_share_decides_what_offsets_are_tuned_for(quick, clusters):
@@ -130,7 +135,7 @@ def test_the_label_share_decides_what_offsets_are_tuned_for(quick, clusters):
     by_labels = quick(label_share=1.0).fit(X, y)
     by_itself = clone(by_labels).set_params(label_share=0.0).fit(X, y)
     assert by_labels.raw_predict_proba(X) == pytest.approx(by_itself.raw_predict_proba(X))
-    assert not np.allclose(by_labels.offsets_, by_itself.offsets_)
+    assert not np.allclose(by_labels.decision_.matrix, by_itself.decision_.matrix)
 
 
 def words(rows=240, seed=0):
@@ -174,14 +179,15 @@ def test_rows_of_weight_zero_do_not_exist(quick, clusters):
     weight = np.concatenate([np.ones(len(y)), np.zeros(20)])
     model = quick().fit(*strange, sample_weight=weight)
     assert model.classes_.tolist() == [0, 1, 2]
-    assert len(model.held_out_codes_) == len(y)
+    assert len(model.held_out_.codes) == len(y)
 
 
 def test_weights_move_the_decision(quick, clusters):
     X, y = clusters()
     heavy = quick("accuracy").fit(X, y, sample_weight=np.where(y == 2, 30.0, 1.0))
     light = quick("accuracy").fit(X, y)
-    assert (heavy.predict(X) == 2).sum() > (light.predict(X) == 2).sum()
+    fresh, _ = clusters(seed=4)
+    assert (heavy.predict(fresh) == 2).sum() > (light.predict(fresh) == 2).sum()
 
 
 def test_a_class_of_one_row_is_trained_on_and_does_not_stop_the_rest(quick, clusters):
@@ -189,7 +195,7 @@ def test_a_class_of_one_row_is_trained_on_and_does_not_stop_the_rest(quick, clus
     model = quick().fit(np.concatenate([X, X[:1] + 9]), np.append(y, 3))
     assert model.classes_.tolist() == [0, 1, 2, 3]
     assert (model.folds_ == -1).sum() == 1
-    assert len(model.held_out_codes_) == len(y)
+    assert len(model.held_out_.codes) == len(y)
 
 
 def test_the_aligned_stage_is_an_option(quick, clusters):

@@ -67,10 +67,12 @@ def test_a_model_may_be_replaced_and_nothing_else(saved, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_loaded_model_cannot_decide_anew(saved):
-    _, _, folder = saved
-    with pytest.raises(ValueError, match="must be a model that was fitted here"):
-        EASTEnsembleClassifier.load(folder).decide_by("accuracy")
+def test_a_loaded_model_decides_anew(saved):
+    model, X, folder = saved
+    loaded = EASTEnsembleClassifier.load(folder).decide_by("accuracy")
+    assert loaded.report_["metric"] == "accuracy"
+    chosen = (loaded.predict_proba(X) @ loaded.decision_.matrix).argmax(1)
+    assert (loaded.predict(X) == model.classes_[chosen]).all()
 
 
 def test_a_metric_without_a_name_cannot_be_saved(quick, clusters, tmp_path):

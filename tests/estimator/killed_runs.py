@@ -37,7 +37,7 @@ def fit(folder: Path | None, result: Path) -> None:
     model.fit(X, y)
     state = {name: value.numpy() for name, value in model.members_.state_dict().items()}
     history = [[r["stage"], r["epoch"], r["train_loss"], r["valid_loss"]] for r in model.history_]
-    outcome = {**state, "offsets": model.offsets_, "probabilities": model.predict_proba(X)}
+    outcome = {**state, "decision": model.decision_.matrix, "probabilities": model.predict_proba(X)}
     outcome["report"] = np.array(json.dumps([model.report_, history], sort_keys=True))
     np.savez(result, **outcome)
 

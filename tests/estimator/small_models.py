@@ -41,5 +41,10 @@ def same_model(first, second) -> bool:
     return (
         ours.keys() == theirs.keys()
         and all(np.array_equal(ours[name], theirs[name]) for name in ours)
-        and np.array_equal(first.offsets_, second.offsets_)
+        and np.array_equal(decided(first), decided(second))
     )
+
+
+def decided(model):
+    """What decides: the matrix, or the offsets of labels that do not exclude each other."""
+    return model.offsets_ if model.multilabel_ else model.decision_.matrix

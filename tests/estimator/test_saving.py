@@ -277,7 +277,7 @@ def test_another_kind_of_model_is_refused(saved):
 
 def test_a_newer_format_is_refused(saved):
     rewritten(saved, format=99, version="9.9")
-    message = r"path of load must be of format 1 or older; got format 99 of eastward 9\.9\. Update"
+    message = r"path of load must be of format 2 or older; got format 99 of eastward 9\.9\. Update"
     with pytest.raises(ValueError, match=message):
         EASTClassifier.load(saved)
 

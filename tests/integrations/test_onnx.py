@@ -41,7 +41,8 @@ def run(path, X):
 def test_probabilities_and_decisions_are_the_models(table, tmp_path):
     X, y = table
     model = quick().fit(X, y)
-    model.offsets_ = np.array([-0.8, 0.5, 0.3])  # a decision that matters, whatever was tuned
+    # A decision that matters, whatever was tuned.
+    model.decision_ = ew.Decision(np.diag([0.4, 1.6, 1.3]), classes=model.classes_)
     export_onnx(model, tmp_path / "model.onnx")
     probabilities, classes = run(tmp_path / "model.onnx", X)
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-5)

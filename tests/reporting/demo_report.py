@@ -165,7 +165,7 @@ def demo_summary(n_splits: int = 10, max_epochs: int = 60) -> dict[str, object]:
     train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
     model = methods(0, max_epochs)["east"].fit(X[train], y[train])
     evaluation = evaluation_summary(
-        y[test], np.log(model.raw_predict_proba(X[test])), classes, "f1", offsets=model.offsets_
+        y[test], np.log(model.predict_proba(X[test])), classes, "f1", decision=model.decision_
     )
     frame = pd.DataFrame(X, columns=COLUMNS)
     importance = importance_summary(

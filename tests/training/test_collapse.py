@@ -84,8 +84,8 @@ def test_a_collapse_is_said_in_one_sentence_and_answered_with_warmth_and_cross_e
     run, _ = guarded_run(rows, [Push([50.0, 0.0, 0.0], [2])], max_epochs=4)
     (note,) = run.notes
     assert note == (
-        "stage 'short', epoch 3: all predictions fall into one class at temperature 0.05: "
-        "warming up to 0.2 and blending 0.5 of cross-entropy back in"
+        "stage 'short', epoch 3: all predictions fall into one class: "
+        "the temperature goes back up from 0.05 to 0.2 and cross-entropy is mixed in with weight 0.5"
     )
     assert note in [record.getMessage() for record in caplog.records]
     assert caplog.records[0].levelno == logging.WARNING
@@ -111,7 +111,7 @@ def test_one_bad_epoch_is_no_collapse():
 
 def test_a_dead_class_is_named():
     run, _ = guarded_run(small_rows(folds=1), [Push([0.0, 0.0, -50.0], [1])], max_epochs=2)
-    assert "classes [2] are no longer predicted at temperature 0.05" in run.notes[0]
+    assert "classes [2] are no longer predicted: the temperature goes back up" in run.notes[0]
 
 
 def test_a_class_that_was_dead_before_the_stage_is_not_its_fault():

@@ -48,7 +48,7 @@ def weighted(tmp_path):
 def one_batch(path: Path, weight: str | None, **changes):
     """All rows, those held out as well, in a single batch."""
     model = small(standardize=False, **changes)
-    _, source, _ = prepared_stream(model, path, "label", weight, 0)
+    source = prepared_stream(model, path, "label", weight).source
     source.shares, source.batch_size = replace(source.shares, held=0.0), 10**6
     (batch,) = source.epoch(torch.Generator().manual_seed(0))
     return batch

@@ -56,7 +56,7 @@ def evaluate(
         logs,
         loaded.classes.tolist(),
         loaded.metric,
-        offsets=loaded.offsets,
+        decision=loaded.decision,
         n_bootstrap=bootstrap,
         random_state=seed,
     )

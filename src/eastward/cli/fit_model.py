@@ -20,8 +20,8 @@ from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.comparison.splits import grouped_split, later_rows
 from eastward.data import Task, copies_across, feature_origins, make_vectorizer, profile_task
+from eastward.estimators.base import resolve_metric
 from eastward.estimators.network import EASTClassifier
-from eastward.estimators.network.preparation import encode_labels, resolve_metric
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import (
     evaluation_summary,
@@ -231,7 +231,7 @@ def _trained(
         note(f"look: the model was {sentence}")
     classifier.fit(vectors, labels, **options)
     pass_interruption_on(classifier)
-    metric = resolve_metric(plan.metric, plan.metric_options, encode_labels(labels))
+    metric = resolve_metric("train", plan.metric, plan.metric_options, np.unique(labels).tolist())
     remembered = {
         "target": task.target,
         "columns": facts["columns"],
@@ -248,7 +248,7 @@ def _trained(
 def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
     """The classifier of ``plan``, ready to be fitted, with a place for its checkpoints if it writes any."""
     shared = {name: value for name, value in plan.parameters.items() if name in SHARED_BY_NETWORKS}
-    metric = resolve_metric(plan.metric, plan.metric_options, encode_labels(labels))
+    metric = resolve_metric("train", plan.metric, plan.metric_options, np.unique(labels).tolist())
     made = BUILT_IN[plan.method].estimator(Settings(metric, network=shared), plan.seed)
     if isinstance(made, EASTClassifier):
         return made.set_params(checkpoint=checkpoint, **plan.parameters)
@@ -271,7 +271,7 @@ def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         model.log_probabilities(frame),
         model.classes.tolist(),
         model.metric,
-        offsets=model.offsets,
+        decision=model.decision,
         sample_weight=None if task.weights is None else task.weights[held],
     )
 

@@ -43,6 +43,14 @@ Spreadsheet = Annotated[
         help="Put an apostrophe before texts that a spreadsheet would run as a formula, such as =1+1.",
     ),
 ]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        "--prior",
+        metavar="auto|LABEL=SHARE,…",
+        help="Class frequencies of these rows, if they differ from training; auto estimates them.",
+    ),
+]
 # With one of these a spreadsheet takes a text for a formula, and runs it when the file is opened.
 FORMULA = r"^[=+\-@\t\r]"
 
@@ -53,18 +61,22 @@ def predict(
     output: Output,
     keep: Keep = None,
     for_spreadsheet: Spreadsheet = False,
+    prior: Prior = None,
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
     """Predict the label of every row, with the probability of each class.
 
-    The file is read and written part by part, so it may be larger than memory. Its columns may come in any
-    order; those that the model does not know are ignored, and a missing one is an error.
+    The label is what the model decides for its metric, which need not be the most probable class. The file is
+    read and written part by part, so it may be larger than memory. Its columns may come in any order; those
+    that the model does not know are ignored, and a missing one is an error.
 
     \b
     Examples:
       eastward predict fraud-model new-claims.parquet -o predictions.csv --keep claim_id
       eastward predict fraud-model new-claims.csv -o for-excel.csv --for-spreadsheet
+      eastward predict fraud-model new-claims.csv -o predictions.csv --prior no=0.99,yes=0.01
+      eastward predict fraud-model new-claims.csv -o predictions.csv --prior auto
     """
     from eastward.data import TableWriter, count_rows
     from eastward.model_folder import load_model
@@ -73,6 +85,8 @@ def predict(
     check_not_input(output, data)
     loaded = load_model(model)
     wanted = checked_columns(loaded, data, keep or [], encoding)
+    if prior is not None:
+        loaded = _for_prior(loaded, prior, data, wanted, encoding)
     rows = 0
     writer = TableWriter(output)
     if writer.form.is_delimited and not for_spreadsheet:
@@ -88,6 +102,67 @@ def predict(
     if wants_json():
         emit_json({"output": str(output), "rows": rows, "seconds": round(seconds, 3)})
     say(f"{rows:,} rows in {seconds:.1f} s, written to {output}")
+
+
+def _for_prior(
+    model: TableModel, prior: str, data: Path, columns: list[str], encoding: str
+) -> TableModel:
+    """The model for other class frequencies, given or estimated on the rows themselves; says what they are."""
+    import warnings
+
+    import numpy as np
+
+    from eastward.data import iter_tables, label_names
+
+    names = label_names(model.classes)
+    probabilities = None
+    if prior == "auto":
+        parts = iter_tables(
+            data, model.batch_rows, columns=columns, kinds=model.columns, encoding=encoding
+        )
+        probabilities = np.concatenate([model.predict_proba(part) for part in parts])
+        given: Any = "auto"
+    else:
+        given = prior_of(prior, names)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        moved = model.with_prior(given, probabilities)
+    for warning in heard:
+        note(f"look: {warning.message}")
+    before, after = model.classifier.decision_.prior, moved.classifier.decision_.prior
+    told = ", ".join(
+        f"{name} {new:.3g} (training {old:.3g})"
+        for name, new, old in zip(names, after, before, strict=True)
+    )
+    note(f"class frequencies{' found in these rows' if prior == 'auto' else ''}: {told}")
+    return moved
+
+
+def prior_of(text: str, names: list[str]) -> list[float]:
+    """Frequencies in the order of the classes, from ``no=0.9,yes=0.1``.
+
+    Examples
+    --------
+    >>> prior_of("yes=0.1, no=0.9", ["no", "yes"])
+    [0.9, 0.1]
+    """
+    from eastward import _checks
+
+    example = "Write for example --prior " + ",".join(f"{name}=…" for name in names[:3])
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, sign, share = part.rpartition("=")
+        try:
+            found[name.strip()] = float(share)
+        except ValueError:
+            sign = ""
+        if not sign:
+            expected = "auto, or a share for each class"
+            _checks.fail("predict", "--prior", expected, repr(text), example)
+    if set(found) != set(names):
+        expected = "a share for each class, " + ", ".join(names[:10])
+        _checks.fail("predict", "--prior", expected, ", ".join(found), example)
+    return [found[name] for name in names]
 
 
 def check_not_input(output: Path, data: Path) -> None:

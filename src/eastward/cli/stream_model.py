@@ -197,7 +197,7 @@ def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
         model.log_probabilities(to_frame(rows.select(list(task.stream.columns)))),
         model.classes.tolist(),
         model.metric,
-        offsets=model.offsets,
+        decision=model.decision,
         sample_weight=_weights(rows, task.stream.weight),
     )
 

@@ -19,7 +19,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from eastward.comparison.calibration import brier_score, expected_calibration_error, log_loss
 from eastward.comparison.methods import Method, Settings
 from eastward.comparison.splits import (
     grouped_split,
@@ -29,6 +28,7 @@ from eastward.comparison.splits import (
 )
 from eastward.comparison.store import CellStore
 from eastward.confusion import hard_confusion
+from eastward.decisions.probability_scores import brier_score, expected_calibration_error, log_loss
 from eastward.training.grouped_folds import grouped_folds, periods
 
 __all__ = ["Cell", "Problem", "fit_options", "pass_interruption_on", "run_cell"]

@@ -20,8 +20,9 @@ from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
 from eastward.comparison.store import CellStore, fingerprint
-from eastward.decisions.cross_fitting import check_two_classes, class_labels
-from eastward.estimators.network.preparation import encode_labels, resolve_metric
+from eastward.estimators.base import resolve_metric
+from eastward.estimators.cross_fitting import check_two_classes, class_labels
+from eastward.estimators.network.preparation import encode_labels
 
 __all__ = ["compare"]
 
@@ -281,7 +282,7 @@ def _problem(
     encoded = encode_labels(labels)
     _check_rows(np.bincount(encoded.codes.numpy()))
     _check_features(X, preprocess)
-    bound = resolve_metric(metric, metric_options, encoded)
+    bound = resolve_metric("compare", metric, metric_options, encoded.classes.tolist())
     return Problem(
         X=X,
         y=np.asarray(labels),

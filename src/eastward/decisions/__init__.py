@@ -1,9 +1,10 @@
-"""From scores to decisions, and the offsets per class that a metric wants.
+"""From probabilities to decisions: one small matrix, found for a metric on held-out predictions.
 
 A model's probabilities say how likely each class is; which class to *decide* for depends on how decisions are judged.
-Here the judge is a metric, and the answer is a shift of the log-probabilities, found on cross-fitted predictions.
+Here the judge is a metric, with constraints, costs of not deciding and other class frequencies if there are such.
 """
 
+from eastward.decisions._inputs import stratified_folds
 from eastward.decisions.bagging import bagged_offsets
 from eastward.decisions.bounds import rate_bound
 from eastward.decisions.calibration import Calibration, fit_calibration
@@ -11,12 +12,6 @@ from eastward.decisions.conformal import PredictionSets, prediction_sets
 from eastward.decisions.constraints import Constraint, KeptConstraint
 from eastward.decisions.deciding import tune_decision
 from eastward.decisions.gain import DecisionGain, decision_gain
-from eastward.decisions.guard import (
-    OffsetEvidence,
-    guarded_offsets,
-    offset_evidence,
-    stratified_folds,
-)
 from eastward.decisions.keeping import keep_classes
 from eastward.decisions.matrix import Decision
 from eastward.decisions.multilabel import LabelThresholds, multilabel_thresholds
@@ -35,7 +30,6 @@ __all__ = [
     "DecisionGain",
     "KeptConstraint",
     "LabelThresholds",
-    "OffsetEvidence",
     "PredictionSets",
     "adjusted_probabilities",
     "anneal_offsets",
@@ -45,10 +39,8 @@ __all__ = [
     "decision_gain",
     "estimate_prior",
     "fit_calibration",
-    "guarded_offsets",
     "keep_classes",
     "multilabel_thresholds",
-    "offset_evidence",
     "prediction_sets",
     "rate_bound",
     "smoothed_offsets",

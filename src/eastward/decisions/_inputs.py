@@ -129,3 +129,19 @@ def probability_table(caller: str, value: Any, num_classes: int | None = None) -
         advice = "Divide each row by its sum, or apply a softmax to logits."
         _checks.fail(caller, "probabilities", "rows that sum to one", got, advice)
     return table / sums.unsqueeze(1)
+
+
+def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
+    """Folds ``(N,)`` that share out each class evenly, after a shuffle.
+
+    Examples
+    --------
+    >>> import torch
+    >>> stratified_folds(torch.tensor([0, 0, 1, 1]), 2, seed=0).sort().values
+    tensor([0, 0, 1, 1])
+    """
+    shuffled = torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))
+    order = shuffled[targets.cpu()[shuffled].argsort(stable=True)]
+    folds = torch.empty_like(order)
+    folds[order] = torch.arange(len(order)) % num_folds
+    return folds.to(targets.device)

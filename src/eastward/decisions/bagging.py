@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import safe_divide
 from eastward.decisions._inputs import Sample, class_sample
 from eastward.decisions._merit import Merit
 from eastward.decisions.offsets import METHODS, search_limits, tuned
@@ -77,19 +76,7 @@ def bagged_offsets(
     seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
     _checks.one_of(caller, "method", method, METHODS)
     merit = Merit(metric, sample.num_classes)
-    return bagged(sample, merit, bags, seed, reach, sweeps, method).mean
-
-
-class Bags(NamedTuple):
-    """Offsets of the bags: their mean ``(C,)``, and how much they disagree."""
-
-    mean: Tensor
-    disagreement: float
-    """Total variance over the bags, divided by the squared length of the mean; 0 for a single bag."""
-
-    def agreement_factor(self) -> float:
-        """1 while the bags' variance is at most their squared mean, 0 from twice that on, linear between."""
-        return min(1.0, max(0.0, 2.0 - self.disagreement))
+    return bagged(sample, merit, bags, seed, reach, sweeps, method)
 
 
 def bagged(
@@ -100,16 +87,12 @@ def bagged(
     reach: float,
     max_sweeps: int,
     method: str,
-) -> Bags:
+) -> Tensor:
     """:func:`bagged_offsets` of checked input."""
     generator = torch.Generator().manual_seed(seed)
     samples = (bootstrap(sample, generator) for _ in range(n_bags))
     search = (reach, max_sweeps, method, CANDIDATES_PER_SCAN)
-    offsets = torch.stack([tuned(bag, merit, *search) for bag in samples])
-    mean = offsets.mean(0)
-    if n_bags == 1:
-        return Bags(mean, 0.0)
-    return Bags(mean, float(safe_divide(offsets.var(0).sum(), mean.square().sum())))
+    return torch.stack([tuned(bag, merit, *search) for bag in samples]).mean(0)
 
 
 def bootstrap(sample: Sample, generator: torch.Generator) -> Sample:

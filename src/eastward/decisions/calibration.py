@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks
-from eastward.decisions._inputs import Sample, probability_sample, probability_table
-from eastward.decisions.guard import stratified_folds
+from eastward.decisions._inputs import (
+    Sample,
+    probability_sample,
+    probability_table,
+    stratified_folds,
+)
+from eastward.decisions.probability_scores import expected_calibration_error
 
 __all__ = ["Calibration", "fit_calibration"]
 
@@ -29,7 +34,7 @@ N_FOLDS = 5
 # An isotonic curve has as many parameters as it likes; fewer rows of the rarer class do not bear it.
 FEWEST_FOR_ISOTONIC = 300
 # Beyond this many numbers a sample of the rows calibrates as well.
-MAX_NUMBERS = 2_000_000
+MAX_NUMBERS = 200_000
 # Predictions of zero and one are never that sure.
 SMALLEST = 1e-6
 # Steps of LBFGS; the problem is convex.
@@ -50,6 +55,8 @@ class Calibration:
         Cross-validated log-loss after the map, if it was chosen by it.
     log_loss_before : float or None
         Log-loss of the probabilities as they were.
+    error, error_before : float or None
+        Expected calibration error, likewise.
 
     Examples
     --------
@@ -64,6 +71,8 @@ class Calibration:
     shifts: NDArray[Any]
     log_loss: float | None = None
     log_loss_before: float | None = None
+    error: float | None = None
+    error_before: float | None = None
 
     def apply(self, probabilities: Any) -> Any:
         """Calibrated probabilities.
@@ -93,6 +102,28 @@ class Calibration:
         scales, shifts = torch.tensor(self.scales), torch.tensor(self.shifts)
         return (scales * _logs(table) + shifts).softmax(1)
 
+    def with_prior(self, prior: Any, new_prior: Any) -> Calibration:
+        r"""The map to probabilities under other class frequencies, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`.
+
+        Parameters
+        ----------
+        prior, new_prior : array-like
+            ``(C,)``: the frequencies of training, and those of now.
+
+        Returns
+        -------
+        Calibration
+            This map, followed by the change.
+        """
+        old, new = (
+            np.maximum(np.asarray(value, dtype=float), 1e-12) for value in (prior, new_prior)
+        )
+        if self.kind == "isotonic":
+            odds = new[1] / old[1] * self.shifts
+            heights = odds / (odds + new[0] / old[0] * (1 - self.shifts))
+            return replace(self, shifts=heights)
+        return replace(self, kind="vector", shifts=self.shifts + np.log(new / old))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
@@ -101,6 +132,8 @@ class Calibration:
             "shifts": self.shifts.tolist(),
             "log_loss": self.log_loss,
             "log_loss_before": self.log_loss_before,
+            "error": self.error,
+            "error_before": self.error_before,
         }
 
     @classmethod
@@ -108,7 +141,8 @@ class Calibration:
         """Read what :meth:`to_dict` wrote."""
         _checks.one_of("Calibration.from_dict", "kind", data.get("kind"), KINDS)
         arrays = np.array(data["scales"], dtype=float), np.array(data["shifts"], dtype=float)
-        return cls(data["kind"], *arrays, data["log_loss"], data["log_loss_before"])
+        names = ("log_loss", "log_loss_before", "error", "error_before")
+        return cls(data["kind"], *arrays, *(data.get(name) for name in names))
 
 
 def fit_calibration(
@@ -184,7 +218,8 @@ def _chosen(sample: Sample, seed: int) -> Calibration:
     """The simplest map that cross-validation cannot tell from the best."""
     folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
     kinds = _possible(sample)
-    losses = torch.stack([_held_out_losses(sample, folds, kind) for kind in kinds])
+    tables = [_held_out_tables(sample, folds, kind) for kind in kinds]
+    losses = torch.stack([_row_losses(table, sample.targets) for table in tables])
     weight = sample.weight / sample.weight.sum()
     means = losses @ weight
     best = int(means.argmin())
@@ -193,8 +228,15 @@ def _chosen(sample: Sample, seed: int) -> Calibration:
     error = (spread * weight.square().sum()).sqrt()
     place = int(torch.nonzero(means - means[best] <= error).flatten()[0])
     found = _fitted(sample, kinds[place])
-    values = float(means[place]), float(means[0])
-    return Calibration(found.kind, found.scales, found.shifts, *values)
+    rows = sample.targets.numpy(), sample.weight.numpy()
+    errors = [expected_calibration_error(tables[k].numpy(), *rows) for k in (place, 0)]
+    return replace(
+        found,
+        log_loss=float(means[place]),
+        log_loss_before=float(means[0]),
+        error=errors[0],
+        error_before=errors[1],
+    )
 
 
 def _possible(sample: Sample) -> list[str]:
@@ -205,15 +247,19 @@ def _possible(sample: Sample) -> list[str]:
     return [*kinds, "isotonic"] if enough else kinds
 
 
-def _held_out_losses(sample: Sample, folds: Tensor, kind: str) -> Tensor:
-    """Log-loss of each row, ``(N,)``, under a map that was fitted without its fold."""
-    losses = torch.empty_like(sample.weight)
+def _held_out_tables(sample: Sample, folds: Tensor, kind: str) -> Tensor:
+    """Probabilities ``(N, C)`` of each row under a map that was fitted without its fold."""
+    tables = torch.empty_like(sample.scores)
     for fold in range(int(folds.max()) + 1):
         inside = folds == fold
-        table = _fitted(sample.rows(~inside), kind).apply(sample.scores[inside])
-        own = table.gather(1, sample.targets[inside].unsqueeze(1)).squeeze(1)
-        losses[inside] = -own.clamp_min(SMALLEST).log()
-    return losses
+        tables[inside] = _fitted(sample.rows(~inside), kind).apply(sample.scores[inside])
+    return tables
+
+
+def _row_losses(table: Tensor, targets: Tensor) -> Tensor:
+    """Log-loss of each row, ``(N,)``."""
+    own = table.gather(1, targets.unsqueeze(1)).squeeze(1)
+    return -own.clamp_min(SMALLEST).log()
 
 
 def _fitted(sample: Sample, kind: str) -> Calibration:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,15 @@ from eastward import _checks
 from eastward.decisions._inputs import Sample, probability_sample
 from eastward.decisions.constrained import best_rule, candidates, closest_rule
 from eastward.decisions.constraints import Constraint, KeptConstraint, parse_constraints
-from eastward.decisions.estimating import Tuner, is_favoured, label_table
+from eastward.decisions.estimating import (
+    FEWEST_ROWS,
+    Evidence,
+    Tuner,
+    counts,
+    cross_validated,
+    is_favoured,
+    label_table,
+)
 from eastward.decisions.matrix import Decision, checked_classes
 from eastward.decisions.shifting import Reference, frequency_correction
 from eastward.decisions.smoothing import LABEL_SHARE
@@ -74,7 +82,7 @@ def tune_decision(
     label_share : float, default=0.25
         Share of the labels in what is believed of a row; the rest are its probabilities.
     guard : float or None, default=-1.0
-        How many standard errors the cross-validated gain over the most probable class must reach, or else that stays.
+        How many standard errors the cross-validated gain over the most probable class must exceed, or else that stays.
         Minus one: the rule stays unless it seems worse by more than a standard error. None: no guard. Constraints,
         abstention, and metrics that are sums over rows (accuracy, costs) know no guard.
     sample_weight : Tensor or array, optional
@@ -114,30 +122,80 @@ def tune_decision(
     tuner = Tuner(objective, checked_share(_CALLER, label_share), seed)
     hurdle = None if guard is None else _checks.real(_CALLER, "guard", guard)
 
+    return tuned_decision(
+        sample, tuner, labels, level=level, on_infeasible=on_infeasible, guard=hurdle
+    ).decision
+
+
+class Tuned(NamedTuple):
+    """A decision, and what held-out rows say about it.
+
+    ``before`` and ``after`` are values of the metric, as it is, for the most probable class and for the decision;
+    ``gain`` is positive where the decision is better, ``error`` its standard error. ``cross_validated`` says whether
+    rows judged rules that were tuned without them; if not, they are the rows that tuned the rule.
+    """
+
+    decision: Decision
+    before: float
+    after: float
+    gain: float
+    error: float
+    cross_validated: bool
+
+
+def tuned_decision(
+    sample: Sample,
+    tuner: Tuner,
+    labels: tuple[Any, ...] | None,
+    *,
+    level: float,
+    on_infeasible: str,
+    guard: float | None,
+    judged: bool = False,
+) -> Tuned:
+    """:func:`tune_decision` of checked input; with ``judged``, its worth is estimated even where no guard asks."""
     correction = frequency_correction(sample.scores, sample.targets, sample.weight)
     sample = sample._replace(scores=_normalised(sample.scores * correction))
-    note = ""
+    plain = torch.diag(1 / correction)
+    note, evidence = "", None
     kept: tuple[KeptConstraint, ...] = ()
     matrix = tuner.matrix(sample)
-    if constraints:
+    if tuner.objective.constraints:
         matrix, kept = keep_constraints(tuner, sample, matrix, level, on_infeasible)
-    elif not tuner.needs_no_evidence(size):
-        plain = torch.diag(1 / correction)
-        if not is_favoured(tuner, sample, plain, hurdle):
+    elif not tuner.needs_no_evidence(sample.num_classes):
+        if len(sample.targets) >= FEWEST_ROWS and (judged or guard is not None):
+            evidence = cross_validated(tuner, sample, plain)
+        if not is_favoured(sample, matrix, plain, evidence, guard):
             matrix, note = plain, "no other rule is better on held-out rows"
+    if evidence is None or note:
+        evidence = _in_sample(tuner, sample, matrix, plain, honest=bool(note))
     prior = label_frequencies(sample)
     found = sample.scores, sample.weight, correction
-    reference = None if note else Reference.of(*found, prior=prior, seed=seed)
-    return Decision(
-        (correction.unsqueeze(1) * matrix).numpy(),
+    # Where the plain rule stays, it is the identity to the last digit: ties are decided as by the argmax.
+    whole = torch.eye(len(prior)) if note else correction.unsqueeze(1) * matrix
+    decision = Decision(
+        whole.numpy(),
         classes=labels,
         prior=prior.numpy(),
-        metric=objective.metric,
-        abstain_cost=cost,
+        metric=tuner.objective.metric,
+        abstain_cost=tuner.objective.abstain_cost,
         constraints=kept,
-        reference=reference,
+        reference=None if note else Reference.of(*found, prior=prior, seed=tuner.seed),
         note=note,
     )
+    sign = 1 if tuner.objective.metric.higher_is_better else -1
+    values = sign * evidence.before, sign * evidence.after
+    return Tuned(decision, *values, evidence.gain, evidence.error, evidence.honest)
+
+
+def _in_sample(
+    tuner: Tuner, sample: Sample, matrix: Tensor, plain: Tensor, *, honest: bool
+) -> Evidence:
+    """What the rows that tuned a rule say about it; ``honest`` where the rule is the plain one."""
+    pair = (counts(sample, plain), counts(sample, matrix))
+    before, after = (tuner.objective.value(table / table.sum()) for table in pair)
+    linear = not tuner.objective.constraints and tuner.is_linear(sample.num_classes)
+    return Evidence(before, after, float("nan"), honest or linear)
 
 
 def _normalised(joint: Tensor) -> Tensor:

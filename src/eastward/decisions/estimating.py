@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eastward.decisions._inputs import Sample
+from eastward.decisions._inputs import Sample, stratified_folds
 from eastward.decisions._merit import Merit
 from eastward.decisions.bagging import bootstrap
-from eastward.decisions.guard import FEWEST_ROWS, jackknife_error, stratified_folds
 from eastward.decisions.keeping import keep_classes, kept_classes
 from eastward.decisions.offsets import SCAN_BUDGET
 from eastward.decisions.smoothing import smoothed_offsets
@@ -25,9 +24,11 @@ from eastward.decisions.solving import (
 )
 from eastward.metrics import Metric
 
-__all__ = ["Tuner", "is_favoured", "label_table"]
+__all__ = ["FEWEST_ROWS", "Evidence", "Tuner", "cross_validated", "is_favoured", "label_table"]
 
 N_BAGS, N_FOLDS = 5, 5
+# Fewer rows than this do not show whether any rule helps: the most probable class stays.
+FEWEST_ROWS = 20
 # Rows times classes from which on a bootstrap changes nothing, and many folds would take minutes.
 LARGE = 3_000_000
 
@@ -110,18 +111,42 @@ def _without_losses(sample: Sample, matrix: Tensor, metric: Metric) -> Tensor:
     return matrix + kept_classes(scored, Merit(metric, size), zeros, FARTHEST_RAISE)
 
 
-def is_favoured(tuner: Tuner, sample: Sample, plain: Tensor, guard: float | None) -> bool:
-    """Whether evidence speaks for tuned rules; fewer than 20 rows never do."""
+@dataclass(frozen=True)
+class Evidence:
+    """Merits of the most probable class and of tuned rules, and the standard error of their difference.
+
+    ``honest``: rows judged rules that were tuned without them.
+    """
+
+    before: float
+    after: float
+    error: float
+    honest: bool = True
+
+    @property
+    def gain(self) -> float:
+        """How much better tuned rules are."""
+        return self.after - self.before if self.after != self.before else 0.0
+
+
+def is_favoured(
+    sample: Sample,
+    matrix: Tensor,
+    plain: Tensor,
+    evidence: Evidence | None,
+    guard: float | None,
+) -> bool:
+    """Whether evidence speaks for a rule: fewer than 20 rows never do, nor a rule that changes no decision."""
     if guard is None:
         return True
-    if len(sample.targets) < FEWEST_ROWS:
+    if evidence is None or evidence.gain <= guard * evidence.error:
         return False
-    gain, error = cross_validated_gain(tuner, sample, plain)
-    return gain >= guard * error
+    pair = (matrix_scores(sample.scores, rule).argmax(1) for rule in (matrix, plain))
+    return not torch.equal(*pair)
 
 
-def cross_validated_gain(tuner: Tuner, sample: Sample, plain: Tensor) -> tuple[float, float]:
-    """What rules tuned without each fold gain over a plain one, all folds together, and its standard error."""
+def cross_validated(tuner: Tuner, sample: Sample, plain: Tensor) -> Evidence:
+    """What rules tuned without each fold are worth against a plain one, all folds together."""
     count = 2 if sample.scores.numel() > LARGE else min(N_FOLDS, len(sample.targets))
     folds = stratified_folds(sample.targets, count, tuner.seed)
     # What a single solution gains without bootstraps, their mean gains at least.
@@ -129,15 +154,16 @@ def cross_validated_gain(tuner: Tuner, sample: Sample, plain: Tensor) -> tuple[f
     pairs = []
     for fold in range(count):
         rule, held_out = quick.matrix(sample.rows(folds != fold)), sample.rows(folds == fold)
-        pairs.append(torch.stack([counts(held_out, rule), counts(held_out, plain)]))
+        pairs.append(torch.stack([counts(held_out, plain), counts(held_out, rule)]))
     stacked = torch.stack(pairs)
     whole = stacked.sum(0)
     gains = torch.tensor([_gain(tuner.objective, whole - pair) for pair in stacked])
-    return _gain(tuner.objective, whole), jackknife_error(gains)
+    before, after = (tuner.objective.value(table / table.sum()) for table in whole)
+    return Evidence(before, after, jackknife_error(gains))
 
 
 def _gain(objective: Objective, pair: Tensor) -> float:
-    tuned, plain = (objective.value(table / table.sum()) for table in pair)
+    plain, tuned = (objective.value(table / table.sum()) for table in pair)
     return tuned - plain if tuned != plain else 0.0
 
 
@@ -153,3 +179,9 @@ def label_table(sample: Sample, matrix: Tensor) -> Tensor:
     """:func:`counts` in effective numbers of rows: unequal weights tell less than so many equal ones."""
     effective = sample.weight.sum().square() / sample.weight.square().sum()
     return counts(sample, matrix) * (effective / sample.weight.sum())
+
+
+def jackknife_error(values: Tensor) -> float:
+    """Standard error of a number, from its values without each fold."""
+    size = len(values)
+    return float(((size - 1) / size * (values - values.mean()).square().sum()).sqrt())

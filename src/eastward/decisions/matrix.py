@@ -108,11 +108,29 @@ class Decision:
         ndarray or Tensor
             ``(N,)`` integers, of the kind that came in; -1 where nothing is decided. Of equal classes the first.
         """
-        size = len(self.matrix)
-        table = probability_table("Decision.decide", probabilities, size)
-        chosen = matrix_scores(table, torch.tensor(self.matrix).to(table.device)).argmax(1)
-        chosen = torch.where(chosen == size, ABSTAIN, chosen)
+        chosen = self._worth("Decision.decide", probabilities).argmax(1)
+        chosen = torch.where(chosen == len(self.matrix), ABSTAIN, chosen)
         return chosen if isinstance(probabilities, Tensor) else chosen.numpy()
+
+    def worth(self, probabilities: Any) -> Any:
+        """What each decision is worth, ``probabilities @ matrix``; the largest one is taken.
+
+        Parameters
+        ----------
+        probabilities : array or Tensor
+            ``(N, C)``, rows sum to one.
+
+        Returns
+        -------
+        ndarray or Tensor
+            ``(N, K)``, of the kind that came in; up to a constant for each row.
+        """
+        found = self._worth("Decision.worth", probabilities)
+        return found if isinstance(probabilities, Tensor) else found.numpy()
+
+    def _worth(self, caller: str, probabilities: Any) -> Tensor:
+        table = probability_table(caller, probabilities, len(self.matrix))
+        return matrix_scores(table, torch.tensor(self.matrix).to(table.device))
 
     @property
     def offsets_(self) -> NDArray[Any] | None:
@@ -134,6 +152,25 @@ class Decision:
         logs = np.log(scales)
         offsets: NDArray[Any] = logs - logs.mean()
         return offsets
+
+    def scales_and_shifts(self) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
+        r"""Offsets b and shifts s of the same rule, :math:`\arg\max_j e^{b_j} p_j + s_j`.
+
+        Returns
+        -------
+        tuple of ndarray, or None
+            ``(C,)`` each, b with mean zero; s is None where there are no shifts. None where the rule is more than that.
+        """
+        offsets = self.offsets_
+        if offsets is not None:
+            return offsets, None
+        size = len(self.matrix)
+        parts = scales_and_shifts(torch.tensor(self.matrix)) if size > 2 else None
+        if parts is None or bool((parts[0] <= 0).any()):
+            return None
+        logs = parts[0].log()
+        scale = float(logs.mean().exp())
+        return (logs - logs.mean()).numpy(), (parts[1] / scale).numpy()
 
     def with_prior(self, prior: Any) -> Decision:
         r"""The decision for other class frequencies.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks
@@ -92,3 +94,31 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
         return decisions
     limit = _checks.real("cheapest", "abstain_cost", abstain_cost)
     return decisions.masked_fill(lowest > limit, ABSTAIN)
+
+
+def abstention_label(caller: str, classes: NDArray[Any], chosen: Any) -> Any:
+    """The label for "no decision": ``chosen``, or one that suits the classes and is none of them."""
+    label = chosen
+    if chosen is None and classes.dtype != bool:
+        label = ABSTAIN if np.issubdtype(classes.dtype, np.number) else "abstain"
+    if label in classes.tolist():
+        advice = "Set abstain_label to something else."
+        _checks.fail(caller, "abstain_label", "other than every class", repr(label), advice)
+    return label
+
+
+def labels_or_abstention(
+    caller: str, classes: NDArray[Any], decisions: NDArray[Any], chosen: Any
+) -> NDArray[Any]:
+    """Labels of the decisions, and the abstention label where there is none."""
+    label = abstention_label(caller, classes, chosen)
+    # NumPy would turn a mixture of text and numbers into text, so only like kinds share an array.
+    common = np.result_type(classes, np.asarray(label)) if label is not None else np.dtype(object)
+    text = "U" in (classes.dtype.kind, np.asarray(label).dtype.kind)
+    alike = (
+        common.kind == classes.dtype.kind == (np.asarray(label).dtype.kind if text else common.kind)
+    )
+    kind = common if alike else np.dtype(object)
+    labels = np.append(classes.astype(kind), np.array([label], dtype=kind))
+    decided: NDArray[Any] = labels[decisions]
+    return decided

@@ -90,8 +90,8 @@ def frequency_correction(probabilities: Tensor, targets: Tensor, weight: Tensor)
     own = torch.arange(len(targets))
     joint = (probabilities * factors).clamp_min(1e-12)
     ratio = joint[own, targets] / joint.sum(1) / probabilities[own, targets].clamp_min(1e-12)
-    effective = weight.sum().square() / weight.square().sum()
-    gain = float((shares.squeeze(1) * ratio.clamp_min(1e-300).log()).sum() * effective)
+    # Weights say how much rows matter; how many there are is what the evidence rests on.
+    gain = float((shares.squeeze(1) * ratio.clamp_min(1e-300).log()).sum() * len(targets))
     return factors if gain > 2 * (size - 1) else torch.ones_like(factors)
 
 

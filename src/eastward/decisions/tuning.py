@@ -1,132 +1,268 @@
-"""The whole decision step for cross-fitted scores: offsets, costs or a matrix, what they bring, and the report."""
+"""The whole decision step of an estimator: held-out predictions become a calibration, a decision and a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eastward.decisions._inputs import probability_sample
-from eastward.decisions.costs import cost_gain, costs_of
-from eastward.decisions.deciding import label_frequencies, tune_decision
-from eastward.decisions.gain import DecisionGain, decision_gain
-from eastward.decisions.guard import offset_evidence
+from eastward import _checks
+from eastward.decisions._inputs import Sample, probability_sample
+from eastward.decisions.calibration import KINDS, Calibration, fit_calibration
+from eastward.decisions.constraints import Constraint, parse_constraints
+from eastward.decisions.curves import constraint_curves, coverage_curve
+from eastward.decisions.deciding import (
+    Tuned,
+    checked_abstain_cost,
+    checked_metric,
+    checked_share,
+    label_frequencies,
+    tuned_decision,
+)
+from eastward.decisions.estimating import N_BAGS, Tuner
 from eastward.decisions.matrix import Decision
-from eastward.decisions.report import complete_report, offset_report
-from eastward.decisions.rules import ABSTAIN, cheapest, decide
-from eastward.decisions.shifting import Reference
+from eastward.decisions.rules import ABSTAIN
+from eastward.decisions.smoothing import LABEL_SHARE
 from eastward.decisions.solving import Objective
-from eastward.metrics import Metric, as_metric, get
+from eastward.metrics import Metric
+
+__all__ = [
+    "DecisionOptions",
+    "FittedDecision",
+    "HeldOut",
+    "decision_table",
+    "fit_decision",
+    "without_held_out",
+]
+
+# A probability of zero would be out of reach of every rule.
+SMALLEST = 1e-12
 
 
-class TunedDecision(NamedTuple):
-    """Offsets ``(C,)``, those tuned without each fold ``(K, C)``, the honest gain, the report, and the decision.
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions of training rows by models that did not see them.
 
-    Offsets are None where the decision is none of them.
+    Attributes
+    ----------
+    scores : ndarray
+        ``(N, C)`` log-probabilities, before calibration.
+    codes : ndarray
+        ``(N,)`` class indices.
+    weight : ndarray or None
+        ``(N,)``, positive.
     """
 
-    offsets: NDArray[Any] | None
-    by_fold: NDArray[Any] | None
-    gain: DecisionGain
-    report: dict[str, Any]
+    scores: NDArray[Any]
+    codes: NDArray[Any]
+    weight: NDArray[Any] | None = None
+
+    @property
+    def probabilities(self) -> torch.Tensor:
+        """``(N, C)`` in float64; rows sum to one."""
+        return torch.from_numpy(np.asarray(self.scores, dtype=np.float64)).softmax(1)
+
+
+@dataclass(frozen=True)
+class DecisionOptions:
+    """How an estimator wants to decide; see the parameters of :func:`eastward.tune_decision`.
+
+    ``coverage`` is one more constraint, ``coverage >= …``. ``tune=False``: the most probable class.
+    """
+
+    metric: Metric
+    subject_to: Any = None
+    confidence: float = 0.95
+    on_infeasible: str = "raise"
+    abstain_cost: float | None = None
+    coverage: float | None = None
+    calibrate: str = "auto"
+    tune: bool = True
+    label_share: float = LABEL_SHARE
+    guard: float | None = 0.0
+    n_bags: int = N_BAGS
+    seed: int = 0
+
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether more than the best value of the metric is wanted."""
+        return any(x is not None for x in (self.subject_to, self.abstain_cost, self.coverage))
+
+    def checked(self, caller: str, classes: list[Any]) -> tuple[Constraint, ...]:
+        """Find what is wrong with the options before anything expensive begins; returns the constraints."""
+        _checks.one_of(caller, "calibrate", self.calibrate, ("auto", *KINDS))
+        _checks.one_of(caller, "on_infeasible", self.on_infeasible, ("raise", "best"))
+        _checks.in_unit_interval(caller, "confidence", self.confidence)
+        checked_share(caller, self.label_share)
+        size = len(classes)
+        if self.calibrate == "isotonic" and size != 2:
+            got = f"'isotonic' for {size} classes"
+            _checks.fail(caller, "calibrate", "other than 'isotonic' but for two classes", got)
+        if self.guard is not None:
+            _checks.real(caller, "guard", self.guard)
+        checked_metric(caller, self.metric, size)
+        found = parse_constraints(caller, self.subject_to, size, classes)
+        if self.coverage is not None:
+            share = _checks.in_unit_interval(caller, "coverage", self.coverage)
+            found += parse_constraints(caller, f"coverage >= {share!r}", size, classes)
+        checked_abstain_cost(caller, self.abstain_cost, found)
+        if not self.tune and (self.asks_for_more):
+            got = "False with subject_to, abstain_cost or coverage"
+            _checks.fail(caller, "tune_decision", "True to keep what was asked for", got)
+        return found
+
+
+class FittedDecision(NamedTuple):
+    """How probabilities are calibrated, how they become decisions, and what both bring."""
+
+    calibration: Calibration
     decision: Decision
+    report: dict[str, Any]
 
 
-def offset_decision(
-    scores: NDArray[Any],
-    codes: NDArray[Any],
-    metric: str | Metric | Callable[[Any], Any],
-    labels: Sequence[Any],
-    *,
-    sample_weight: NDArray[Any] | None,
-    random_state: int,
-    **search: Any,
-) -> TunedDecision:
-    """Offsets for a metric, shrunk and guarded; the gain is that of offsets tuned without each sample's fold."""
-    size = len(labels)
-    common: dict[str, Any] = {"sample_weight": sample_weight, "random_state": random_state}
-    evidence = offset_evidence(scores, codes, metric, **common, **search)
-    pair = decide(scores), decide(torch.from_numpy(scores) + evidence.shifts())
-    gain = decision_gain(*pair, codes, metric, num_classes=size, **common)
-    report = complete_report(offset_report(evidence, labels, codes), gain, as_metric(metric))
-    offsets = evidence.offsets.double()
-    sample = probability_sample("fit", torch.from_numpy(scores).softmax(1), codes, sample_weight)
-    prior, ones = label_frequencies(sample), torch.ones(size, dtype=torch.float64)
-    rows = sample.scores, sample.weight, ones
-    decision = Decision(
-        torch.diag(offsets.exp()).numpy(),
-        classes=labels,
-        prior=prior.numpy(),
-        metric=as_metric(metric),
-        # The most probable class stays the most probable one under other frequencies.
-        reference=Reference.of(*rows, prior=prior, seed=random_state) if offsets.any() else None,
+def fit_decision(
+    caller: str, held: HeldOut, classes: list[Any], options: DecisionOptions
+) -> FittedDecision:
+    """Calibrate held-out predictions, tune the decision on them, and say what it brings.
+
+    Parameters
+    ----------
+    caller : str
+        For messages.
+    held : HeldOut
+        The predictions.
+    classes : list
+        C labels, plain values.
+    options : DecisionOptions
+        What is wanted.
+
+    Returns
+    -------
+    FittedDecision
+        The report is plain data, with ``sentences`` that say it in words.
+    """
+    constraints = options.checked(caller, classes)
+    raw = held.probabilities
+    calibration = fit_calibration(
+        raw, held.codes, options.calibrate, sample_weight=held.weight, random_state=options.seed
     )
-    return TunedDecision(offsets.numpy(), evidence.by_fold.numpy(), gain, report, decision)
+    probabilities = calibration.apply(raw).clamp_min(SMALLEST)
+    sample = probability_sample(caller, probabilities, held.codes, held.weight)
+    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
+    cost = checked_abstain_cost(caller, options.abstain_cost, constraints)
+    objective = Objective(options.metric, cost, constraints)
+    tuner = Tuner(objective, options.label_share, options.seed, options.n_bags)
+    if options.tune:
+        tuned = tuned_decision(
+            sample,
+            tuner,
+            tuple(classes),
+            level=options.confidence,
+            on_infeasible=options.on_infeasible,
+            guard=options.guard,
+            judged=True,
+        )
+    else:
+        tuned = _plain(sample, objective, classes)
+    report = _report(sample, tuner, tuned, calibration)
+    return FittedDecision(calibration, tuned.decision, report)
 
 
-def cost_decision(
-    scores: NDArray[Any],
-    codes: NDArray[Any],
-    cost: Any,
-    abstain_cost: float | None,
-    labels: Sequence[Any],
-    *,
-    sample_weight: NDArray[Any] | None,
-    random_state: int,
-) -> TunedDecision:
-    """The cheapest decision under the probabilities as they are: no offsets."""
-    size = scores.shape[1]
-    probabilities = torch.from_numpy(scores).softmax(1)
-    chosen = cheapest(probabilities, cost, abstain_cost).numpy()
-    before = costs_of(codes, scores.argmax(1), cost, abstain_cost)
-    after = costs_of(codes, chosen, cost, abstain_cost)
-    gain = cost_gain(before, after, sample_weight, random_state)
-    report = {"decision": "cost", "abstained": float((chosen == ABSTAIN).mean())}
-    report = complete_report(report, gain, get("expected_cost", cost=cost))
-    sample = probability_sample("fit", probabilities, codes, sample_weight)
-    prior = label_frequencies(sample).numpy()
-    matrix = -np.asarray(cost, dtype=float)
-    if abstain_cost is not None:
-        matrix = np.column_stack([matrix, np.full(size, -float(abstain_cost))])
-    decision = Decision(matrix, classes=labels, prior=prior, abstain_cost=abstain_cost)
-    return TunedDecision(np.zeros(size), np.zeros((1, size)), gain, report, decision)
-
-
-def matrix_decision(
-    scores: NDArray[Any],
-    codes: NDArray[Any],
-    metric: str | Metric | Callable[[Any], Any],
-    labels: Sequence[Any],
-    **options: Any,
-) -> TunedDecision:
-    """A matrix under constraints or with rows left undecided; its value is that on the rows it was tuned on."""
-    probabilities = torch.from_numpy(scores).softmax(1)
-    decision = tune_decision(probabilities, codes, metric, classes=labels, **options)
-    size, weight = len(labels), options.get("sample_weight")
-    objective = Objective(as_metric(metric), decision.abstain_cost)
-    sign = 1 if objective.metric.higher_is_better else -1
-    chosen = decision.decide(probabilities).numpy()
-    values = [
-        sign * objective.value(decision_table(codes, decided, weight, size))
-        for decided in (scores.argmax(1), chosen)
-    ]
-    gain = sign * (values[1] - values[0])
+def without_held_out(caller: str, classes: list[Any], options: DecisionOptions) -> FittedDecision:
+    """The most probable class, where no row was held out to tune another rule on."""
+    if options.checked(caller, classes) or options.asks_for_more:
+        expected = "None where no row is held out"
+        got = repr(options.subject_to or "abstain_cost or coverage")
+        _checks.fail(caller, "subject_to", expected, got, "Hold rows out: n_folds=5.")
+    size = len(classes)
     report = {
-        "decision": "matrix",
-        "metric": objective.metric.name,
-        "higher_is_better": objective.metric.higher_is_better,
-        "baseline": values[0],
-        "tuned": values[1],
-        "gain": gain,
-        "abstained": float((chosen == ABSTAIN).mean()),
-        "constraints": [str(kept) for kept in decision.constraints],
-        "words": str(decision),
+        "metric": options.metric.name,
+        "higher_is_better": options.metric.higher_is_better,
+        "held_out_rows": 0,
+        "sentences": [
+            "The decision is the most probable class: no row was held out to tune another."
+        ],
     }
-    found = DecisionGain(values[0], values[1], gain, float("nan"), float("nan"))
-    return TunedDecision(decision.offsets_, None, found, report, decision)
+    calibration = Calibration("none", np.ones(size), np.zeros(size))
+    return FittedDecision(calibration, _plain_decision(classes, options.metric), report)
+
+
+def _plain_decision(classes: list[Any], metric: Metric, prior: Any = None) -> Decision:
+    """The most probable class."""
+    return Decision(np.eye(len(classes)), classes=classes, prior=prior, metric=metric)
+
+
+def _plain(sample: Sample, objective: Objective, classes: list[Any]) -> Tuned:
+    rule = _plain_decision(classes, objective.metric, label_frequencies(sample).numpy())
+    chosen = sample.scores.argmax(1).numpy()
+    size = len(classes)
+    table = decision_table(sample.targets.numpy(), chosen, sample.weight.numpy(), size)
+    sign = 1 if objective.metric.higher_is_better else -1
+    value = sign * objective.value(table)
+    return Tuned(rule, value, value, 0.0, 0.0, cross_validated=True)
+
+
+def _report(sample: Sample, tuner: Tuner, tuned: Tuned, calibration: Calibration) -> dict[str, Any]:
+    metric, decision = tuner.objective.metric, tuned.decision
+    chosen = decision.decide(sample.scores)
+    report: dict[str, Any] = {
+        "metric": metric.name,
+        "higher_is_better": metric.higher_is_better,
+        "held_out_rows": len(sample.targets),
+        "baseline": tuned.before,
+        "tuned": tuned.after,
+        "gain": tuned.gain,
+        "standard_error": tuned.error if np.isfinite(tuned.error) else None,
+        "cross_validated": tuned.cross_validated,
+        "decision": str(decision),
+        "abstained": float(((chosen == ABSTAIN) * sample.weight).sum() / sample.weight.sum()),
+        "constraints": [str(kept) for kept in decision.constraints],
+        "calibration": calibration.to_dict(),
+    }
+    if tuner.objective.constraints:
+        report["constraint_curves"] = constraint_curves(sample, tuner)
+    if tuner.abstaining:
+        report["coverage_curve"] = coverage_curve(sample.scores, sample.targets, sample.weight)
+    report["sentences"] = [*_calibration_words(calibration), _value_words(report), str(decision)]
+    return report
+
+
+def _calibration_words(calibration: Calibration) -> list[str]:
+    before, after = calibration.log_loss_before, calibration.log_loss
+    if calibration.kind == "none":
+        return ["Probabilities are as the model gives them."]
+    kinds = {
+        "temperature": "one temperature",
+        "vector": "a scale and a shift for each class",
+        "isotonic": "an increasing curve",
+    }
+    by = kinds[calibration.kind]
+    if before is None or after is None:
+        return [f"Probabilities are calibrated by {by}."]
+    errors = ""
+    if calibration.error is not None and calibration.error_before is not None:
+        errors = f", calibration error {calibration.error_before:.3f} to {calibration.error:.3f}"
+    return [
+        f"Probabilities are calibrated by {by}: held-out log-loss {before:.3f} to {after:.3f}{errors}."
+    ]
+
+
+def _value_words(report: dict[str, Any]) -> str:
+    name, before, after = report["metric"], report["baseline"], report["tuned"]
+    rows = f"{report['held_out_rows']:,} held-out rows"
+    if before == after and not report["constraints"]:
+        return f"On {rows}, {name} is {after:.4f} for the most probable class."
+    error = report["standard_error"]
+    sure = "" if error is None else f" ± {error:.4f}"
+    how = "cross-validated on" if report["cross_validated"] else "on the"
+    left = f"; {report['abstained']:.1%} of the rows are not decided" if report["abstained"] else ""
+    return (
+        f"The decision changes {name} from {before:.4f} to {after:.4f} "
+        f"({report['gain']:+.4f}{sure}, {how} {rows}{left})."
+    )
 
 
 def decision_table(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.decisions.calibration import SMALLEST
+from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.network import EASTClassifier
 from eastward.estimators.tuned import TunedDecisionClassifierCV
 from eastward.integrations._extras import missing_extra
@@ -35,10 +36,12 @@ class _Graph(nn.Module):
         self.members = model.members_
         self.single = False
         self.multilabel = bool(model.multilabel_)
-        self.register_buffer("offsets", torch.as_tensor(model.offsets_).float())
-        parts = (None,) * 3 if outer is None else _outer_parts(outer)
-        for name, part in zip(("scales", "shifts", "matrix"), parts, strict=True):
-            self.register_buffer(name, part)
+        # For independent labels there are offsets alone; else each model calibrates and decides in turn.
+        offsets = torch.as_tensor(model.offsets_).float() if self.multilabel else None
+        self.register_buffer("offsets", offsets)
+        self.maps = nn.ModuleList()
+        if not self.multilabel:
+            self.maps.extend(_Decided(each) for each in (model, outer) if each is not None)
         self.scaler = model.scaler_
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,22 +49,16 @@ class _Graph(nn.Module):
         if self.scaler is not None:
             features = self.scaler(features)
         logits = self._logits(features)
-        offsets: Any = self.offsets
         if self.multilabel:
-            scores = torch.logit(torch.sigmoid(logits).mean(0), eps=1e-7) + offsets
-            probabilities = torch.sigmoid(scores)
-            return probabilities, (probabilities > 0.5).long()
-        mean_logs = torch.log_softmax(logits, dim=2).logsumexp(dim=0)
-        probabilities = torch.softmax(mean_logs + offsets, dim=1)
-        scales: Any
-        shifts: Any
-        matrix: Any
-        scales, shifts, matrix = self.scales, self.shifts, self.matrix
-        if matrix is None:
-            return probabilities, probabilities.argmax(dim=1)
-        logs = probabilities.clamp_min(SMALLEST).log()
-        calibrated = torch.softmax(scales * logs + shifts, dim=1)
-        return calibrated, (calibrated @ matrix).argmax(dim=1)
+            offsets: Any = self.offsets
+            probabilities = torch.sigmoid(logits).mean(0)
+            scores = torch.logit(probabilities, eps=1e-7) + offsets
+            return probabilities, (scores > 0).long()
+        probabilities = torch.softmax(torch.log_softmax(logits, dim=2).logsumexp(dim=0), dim=1)
+        for each in self.maps:
+            probabilities = each(probabilities)
+        last: Any = self.maps[-1]
+        return probabilities, (probabilities @ last.matrix).argmax(dim=1)
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits ``(K, n, C)``; a user's modules are called themselves: their wrapper counts rows in Python."""
@@ -76,14 +73,29 @@ class _Graph(nn.Module):
         return torch.cat([torch.zeros_like(positive), positive], dim=1)
 
 
-def _outer_parts(model: TunedDecisionClassifierCV) -> tuple[Tensor, Tensor, Tensor]:
-    """Scales and shifts of the calibration, and the decision matrix."""
-    found = model.calibration_
-    if found.kind == "isotonic":
-        advice = "Fit it with calibrate='vector'."
-        _checks.fail("export_onnx", "model", "calibrated by scales", "an isotonic curve", advice)
-    arrays = found.scales, found.shifts, model.decision_.matrix
-    return tuple(torch.tensor(array).float() for array in arrays)  # type: ignore[return-value]  # three
+class _Decided(nn.Module):
+    """The calibration of a model, one scale and shift for each class; and its decision matrix."""
+
+    def __init__(self, model: DecidingClassifier) -> None:
+        super().__init__()
+        found = model.calibration_
+        if found.kind == "isotonic":
+            advice = "Fit it with calibrate='vector'."
+            _checks.fail(
+                "export_onnx", "model", "calibrated by scales", "an isotonic curve", advice
+            )
+        self.is_plain = found.kind == "none"
+        parts = {"scales": found.scales, "shifts": found.shifts, "matrix": model.decision_.matrix}
+        for name, part in parts.items():
+            self.register_buffer(name, torch.tensor(part).float())
+
+    def forward(self, probabilities: Tensor) -> Tensor:
+        """Calibrated probabilities."""
+        if self.is_plain:
+            return probabilities
+        scales: Any = self.scales
+        shifts: Any = self.shifts
+        return torch.softmax(scales * probabilities.clamp_min(SMALLEST).log() + shifts, dim=1)
 
 
 def _own(members: SoloMember | SeparateMembers) -> list[nn.Module]:
@@ -99,7 +111,7 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     Parameters
     ----------
     model : EASTClassifier or TunedDecisionClassifierCV of one
-        Fitted.
+        Fitted, on numbers without gaps: words, dates and gaps stay outside the graph.
     path : path
         Where to write; replaced as a whole.
     example : Tensor, optional
@@ -153,6 +165,10 @@ def _parts(model: Any) -> tuple[Any, TunedDecisionClassifierCV | None]:
         got = type(inner).__name__
         expected = "an EASTClassifier, or a TunedDecisionClassifierCV of one"
         _checks.fail("export_onnx", "model", expected, got, error=TypeError)
+    if inner.encoder_ is not None:
+        advice = "Turn the columns into numbers first, and fit on those."
+        got = "one that was fitted on words, dates or gaps"
+        _checks.fail("export_onnx", "model", "fitted on numbers alone", got, advice)
     return inner, outer
 
 

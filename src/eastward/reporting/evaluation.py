@@ -12,6 +12,7 @@ from torch import Tensor
 
 from eastward import _checks, metrics
 from eastward.confusion import counts_from_confusion
+from eastward.decisions import ABSTAIN, Decision
 from eastward.metrics import Metric
 from eastward.reporting.bootstrap import bootstrap_confusions, metric_intervals
 from eastward.reporting.calibration import calibration_summary
@@ -31,6 +32,7 @@ def evaluation_summary(
     metric: str | Metric | Callable[..., Tensor],
     *,
     offsets: Any = None,
+    decision: Decision | None = None,
     sample_weight: Any = None,
     max_scores: int = 2000,
     n_bootstrap: int = 500,
@@ -50,6 +52,8 @@ def evaluation_summary(
         What the model is judged by; it comes first among the metrics.
     offsets : array-like, optional
         ``(C,)``, the b of the decision; none means zero.
+    decision : Decision, optional
+        Instead of offsets, any other rule. Rows that it leaves undecided are not judged.
     sample_weight : array-like, optional
         ``(N,)``; a row of weight zero does not exist.
     max_scores : int, default=2000
@@ -64,8 +68,9 @@ def evaluation_summary(
     dict
         ``rows``, ``classes``, ``confusion``, ``only_class`` (what all rows were decided as, else None),
         ``constant`` (the best that one answer for all rows reaches: ``label`` and ``value``), ``per_class``,
-        ``metrics`` (every registered one that applies), ``calibration``, ``scores`` and ``cost`` (the cost table of the
-        metric, if it has one), ready for JSON.
+        ``metrics`` (every registered one that applies), ``calibration``, ``scores``, ``cost`` (the cost table of the
+        metric, if it has one), ``decision`` (its words) and ``coverage`` (the share of rows that are decided), ready
+        for JSON.
 
     Examples
     --------
@@ -76,6 +81,9 @@ def evaluation_summary(
     >>> summary["metrics"][0]["name"], summary["metrics"][0]["value"]
     ('f1_macro', 0.6667)
     """
+    shape = None if decision is None else decision.scales_and_shifts()
+    if shape is not None:
+        offsets = shape[0]
     rows = _checked_rows(targets, log_probabilities, classes, offsets, sample_weight)
     if _checks.real(CALLER, "n_bootstrap", n_bootstrap) < 0:
         _checks.fail(CALLER, "n_bootstrap", "0 or more", n_bootstrap)
@@ -83,6 +91,10 @@ def evaluation_summary(
         _checks.fail(CALLER, "max_scores", f"at least the {len(classes)} classes", max_scores)
     wanted = metrics.as_metric(metric)
     size, decisions = len(classes), (rows.logs + rows.offsets).argmax(axis=1)
+    if decision is not None:
+        decisions = decision.decide(np.exp(rows.logs) / np.exp(rows.logs).sum(1, keepdims=True))
+    coverage = float(np.average(decisions != ABSTAIN, weights=rows.weight))
+    rows, decisions = _decided(rows, decisions)
     confusion = np.bincount(
         rows.targets * size + decisions, weights=rows.weight, minlength=size * size
     ).reshape(size, size)
@@ -103,9 +115,32 @@ def evaluation_summary(
         "per_class": _per_class(confusion, classes),
         "metrics": _metric_rows(applicable_metrics(wanted, size), confusion, tables),
         "calibration": calibration_summary(rows.targets, rows.logs, rows.weight),
-        "scores": stored_scores(*rows, max_scores=max_scores, random_state=random_state),
+        "scores": _movable(decision, shape, rows, max_scores, random_state),
         "cost": _cost_table(wanted),
+        "decision": None if decision is None else str(decision),
+        "coverage": coverage,
     }
+
+
+def _decided(rows: _Rows, decisions: NDArray[Any]) -> tuple[_Rows, NDArray[Any]]:
+    """The rows that are decided."""
+    there = decisions != ABSTAIN
+    if there.all():
+        return rows, decisions
+    if not there.any():
+        _checks.fail(CALLER, "decision", "one that decides some rows", "one that decides none")
+    kept = _Rows(rows.targets[there], rows.logs[there], rows.offsets, rows.weight[there])
+    return kept, decisions[there]
+
+
+def _movable(
+    decision: Decision | None, shape: Any, rows: _Rows, max_scores: int, random_state: int
+) -> dict[str, Any] | None:
+    """Scores for a reader to move the decision by; none where it is more than a scale and a shift for each class."""
+    if decision is not None and shape is None:
+        return None
+    shifts = None if shape is None else shape[1]
+    return stored_scores(*rows, shifts=shifts, max_scores=max_scores, random_state=random_state)
 
 
 def applicable_metrics(wanted: Metric, num_classes: int) -> list[Metric]:

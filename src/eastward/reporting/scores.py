@@ -23,6 +23,7 @@ def stored_scores(
     offsets: NDArray[Any],
     weight: NDArray[Any],
     *,
+    shifts: NDArray[Any] | None = None,
     max_scores: int,
     random_state: int,
 ) -> dict[str, Any] | None:
@@ -35,8 +36,9 @@ def stored_scores(
     Returns
     -------
     dict or None
-        ``log_probabilities`` (four digits), ``targets``, ``offsets``, ``sampled_from``, and ``weights``: None where
-        every row counts once. None altogether for more than 100 classes, which no page can explore.
+        ``log_probabilities`` (four digits), ``targets``, ``offsets`` and ``shifts`` of the decision (the largest
+        :math:`e^{b_j} p_j + s_j`; None without shifts), ``sampled_from``, and ``weights``: None where every row counts
+        once. None altogether for more than 100 classes, which no page can explore.
     """
     size = log_probabilities.shape[1]
     if size > MAX_CLASSES:
@@ -51,6 +53,7 @@ def stored_scores(
         "log_probabilities": (rounded + 0.0).tolist(),
         "targets": targets[rows].tolist(),
         "offsets": offsets.tolist(),
+        "shifts": None if shifts is None else shifts.tolist(),
         "sampled_from": len(targets),
         "weights": None if plain else [float(f"{value:.8g}") for value in weights],
     }

@@ -22,7 +22,7 @@ from eastward.training.loop import Run
 
 __all__ = ["FORMAT", "Checkpoint", "fingerprint", "load_checkpoint", "write_atomically"]
 
-FORMAT = 2
+FORMAT = 3
 
 
 def write_atomically(path: Path, write: Any) -> None:
@@ -68,12 +68,12 @@ class Checkpoint(Callback):
         stage_index: int,
         others: Sequence[Callback],
         *,
-        held_out: dict[str, Any],
+        kept: dict[str, Any],
         interval: float = 10.0,
     ) -> None:
         self.path, self.identity, self.stage_index = path, identity, stage_index
         self.others, self.interval = others, interval
-        self.held_out = held_out
+        self.kept = kept
         self.saved_at = float("-inf")
 
     def epoch_end(self, run: Run) -> None:
@@ -86,13 +86,12 @@ class Checkpoint(Callback):
         if getattr(run.source, "long_epochs", False):
             self.epoch_end(run)
 
-    def save_finished(self, run: Run, held_out: dict[str, Any]) -> None:
-        """Save the end of a stage, with the held-out logits of all stages so far."""
-        self._save(run, finished=True, held_out=held_out)
+    def save_finished(self, run: Run, kept: dict[str, Any]) -> None:
+        """Save the end of a stage, with the held-out logits and weights of all stages so far."""
+        self.kept = kept
+        self._save(run, finished=True)
 
-    def _save(self, run: Run, *, finished: bool, held_out: dict[str, Any] | None = None) -> None:
-        if held_out is not None:
-            self.held_out = held_out
+    def _save(self, run: Run, *, finished: bool) -> None:
         state = {
             "format": FORMAT,
             "identity": self.identity,
@@ -105,7 +104,7 @@ class Checkpoint(Callback):
             "notes": run.notes,
             "generator": run.epoch_random if run.step else run.generator.get_state(),
             "random": torch.get_rng_state(),
-            "held_out": self.held_out,
+            **self.kept,
         }
         if not finished:
             state["loss_sum"] = run.loss_sum

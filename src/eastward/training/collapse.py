@@ -110,13 +110,13 @@ class CollapseGuard(Callback):
             self.warned = True
             return
         run.temperature_floor = WARM_AGAIN
+        answers = []
+        if temperature is not None and temperature < WARM_AGAIN:
+            answers.append(f"the temperature goes back up from {temperature:.3g} to {WARM_AGAIN}")
         if isinstance(run.objective, MetricObjective):
             run.objective.blend = BLEND
-        self._say(
-            run,
-            f"{complaint} at temperature {temperature:.3g}: warming up to {WARM_AGAIN} and "
-            f"blending {BLEND} of cross-entropy back in",
-        )
+            answers.append(f"cross-entropy is mixed in with weight {BLEND}")
+        self._say(run, f"{complaint}: {' and '.join(answers) or 'training goes on'}")
 
     def _restore(self, run: Run, k: int, complaint: str) -> None:
         run.members.load_member(k, self.starts[k])

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from eastward.decisions import (
     bagged_offsets,
-    keep_classes,
     multilabel_thresholds,
     smoothed_offsets,
 )
@@ -35,13 +34,13 @@ from eastward.training.validation import held_out_logits, validate
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["HeldOut", "TrainingResult", "train_members", "tune_decision"]
+__all__ = ["HeldOut", "TrainingResult", "start_offsets", "train_members"]
 
 logger = logging.getLogger("eastward")
 
 ROWS_FOR_SMOOTHING = 10_000
-# Bootstraps behind the offsets: a start is moved on by training, a decision is final.
-BAGS_TO_START, BAGS_TO_DECIDE = 5, 15
+# Bootstraps behind the offsets: few, because training moves on from them.
+BAGS = 5
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,15 @@ class HeldOut:
 
 @dataclass
 class TrainingResult:
-    """What training left behind: numbers of each epoch, sentences, and held-out logits after each stage."""
+    """What training left behind: numbers of each epoch, sentences, and held-out logits after each stage.
+
+    ``weights`` are those after each stage that another one followed: held-out rows may prefer them to the last.
+    """
 
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     held_out: dict[str, HeldOut] = field(default_factory=dict)
+    weights: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     interrupted: bool = False
 
 
@@ -128,9 +131,8 @@ def train_members(
         saver = None
         # One process writes; what it writes is what all of them have.
         if checkpoint is not None and processes.first:
-            kept = _as_tuples(result)
             saver = Checkpoint(
-                checkpoint, identity, index, own, held_out=kept, interval=checkpoint_interval
+                checkpoint, identity, index, own, kept=_kept(result), interval=checkpoint_interval
             )
         resumed = saved is not None and index == first and (saved["epoch"], saved["step"]) > (0, 0)
         if resumed and saved is not None:
@@ -138,12 +140,12 @@ def train_members(
         elif stage.from_decision:
             start_at_decision(run, _known(result, stage))
         run_stage(run, own if saver is None else [*own, saver], resumed=resumed)
-        _keep_held_out(run, result)
+        _keep_held_out(run, result, stages[index + 1 :])
         if run.interrupted:
             _say_interrupted(run, result)
             break
         if saver is not None:
-            saver.save_finished(run, _as_tuples(result))
+            saver.save_finished(run, _kept(result))
     return result
 
 
@@ -164,10 +166,12 @@ def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) 
     return [*chosen, *extra, *progress_callbacks(verbose)]
 
 
-def _keep_held_out(run: Run, result: TrainingResult) -> None:
-    """What the stage makes of rows that it did not train on, if there are any."""
+def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage]) -> None:
+    """What the stage makes of rows that it did not train on, and its weights where a later stage is judged by them."""
     if not run.stage.all_rows:
         result.held_out[run.stage.name] = HeldOut(*held_out_logits(run))
+    if following and not following[0].all_rows:
+        result.weights[run.stage.name] = copied_weights(run.members)
 
 
 def _known(result: TrainingResult, stage: Stage) -> HeldOut | None:
@@ -183,7 +187,7 @@ def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
     validate(run)
     run.tables_before, run.valid_scores = run.valid_tables, None
     held = held or HeldOut(*held_out_logits(run))
-    found = tune_decision(held, run.rows, run.metric, n_bags=BAGS_TO_START)
+    found = start_offsets(held, run.rows, run.metric)
     offsets = run.processes.agreed(found)
     if not run.members.add_to_output_bias(offsets):
         note = "the module has no output bias of that length: the aligned stage starts at arg max"
@@ -191,22 +195,12 @@ def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
         logger.info(note)
 
 
-def tune_decision(
-    held: HeldOut,
-    rows: Rows,
-    metric: Metric,
-    *,
-    n_bags: int = BAGS_TO_DECIDE,
-    random_state: int = 0,
-    keeps_classes: bool = False,
-) -> Tensor:
-    """Offsets for held-out logits.
+def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
+    """Offsets for held-out logits, to start the next stage at.
 
     The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
     many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
-    probabilities are no expectations of labels as they come. The final decision of cross-fitted networks gives up no
-    class (:func:`~eastward.decisions.keep_classes`); the one or two rows by which a single network would be held to
-    that are too few.
+    probabilities are no expectations of labels as they come.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
@@ -215,19 +209,20 @@ def tune_decision(
         return multilabel_thresholds(logits, targets, metric, sample_weight=weights).float()
     scores = torch.log_softmax(logits, dim=1)
     alike = weights is None or bool((weights == weights[0]).all())
-    cross_fitted = len(rows.valid) > 1
-    options: dict[str, Any] = {"sample_weight": weights, "random_state": random_state}
-    if cross_fitted and alike and len(targets) <= ROWS_FOR_SMOOTHING:
-        offsets = smoothed_offsets(scores, targets, metric, **options)
-    else:
-        offsets = bagged_offsets(scores, targets, metric, n_bags=n_bags, **options)
-    if keeps_classes and cross_fitted:
-        offsets = keep_classes(offsets, scores, targets, metric, sample_weight=weights)
-    return offsets.float()
+    if len(rows.valid) > 1 and alike and len(targets) <= ROWS_FOR_SMOOTHING:
+        return smoothed_offsets(scores, targets, metric, sample_weight=weights).float()
+    return bagged_offsets(scores, targets, metric, n_bags=BAGS, sample_weight=weights).float()
 
 
-def _as_tuples(result: TrainingResult) -> dict[str, Any]:
-    return {name: (held.rows, held.logits, held.folds) for name, held in result.held_out.items()}
+def copied_weights(members: Members) -> dict[str, Tensor]:
+    """The weights as they are now, in memory of their own."""
+    return {name: value.detach().cpu().clone() for name, value in members.state_dict().items()}
+
+
+def _kept(result: TrainingResult) -> dict[str, Any]:
+    """What a checkpoint keeps of the stages that are over."""
+    held = {name: (one.rows, one.logits, one.folds) for name, one in result.held_out.items()}
+    return {"held_out": held, "weights": dict(result.weights)}
 
 
 def _say_interrupted(run: Run, result: TrainingResult) -> None:
@@ -249,6 +244,7 @@ def _restore_members(
     torch.set_rng_state(saved["random"])
     result.history, result.notes = saved["history"], saved["notes"]
     result.held_out = {name: HeldOut(*parts) for name, parts in saved["held_out"].items()}
+    result.weights = saved["weights"]
     logger.info("continuing from stage %d, epoch %d", saved["stage"] + 1, saved["epoch"])
 
 

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
-    check_is_fitted,
     validate_data,
 )
 
 from eastward import _checks
-from eastward.boosting.objectives import true_score
-from eastward.decisions._merit import Merit
-from eastward.decisions.cross_fitting import (
-    check_two_classes,
-    class_labels,
-    label_codes,
-    partition,
-)
+from eastward.decisions.tuning import DecisionOptions, HeldOut
+from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.boosting import saving
 from eastward.estimators.boosting.backends import Backend, Task, make_backend
 from eastward.estimators.boosting.columns import Columns
 from eastward.estimators.boosting.fitting import Options, fit_trees
 from eastward.estimators.boosting.folds import Problem, columns
-from eastward.metrics import as_metric
+from eastward.estimators.cross_fitting import (
+    check_two_classes,
+    class_labels,
+    label_codes,
+    partition,
+)
 
 __all__ = ["EASTBoostingClassifier"]
 
@@ -40,14 +38,15 @@ Array: TypeAlias = NDArray[Any]
 _FIT = "EASTBoostingClassifier.fit"
 
 
-class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class EASTBoostingClassifier(DecidingClassifier):
     r"""Boosted trees whose last rounds and whose decision follow one metric.
 
-    .. math:: \hat y(x) = \arg\max_j \big(f_j(x) + a_j(x) + b_j\big)
+    .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}, \qquad p = \operatorname{softmax}(f + a)
 
     f is the library's own cross-entropy model, classes weighted equally, a are *aligned* rounds of trees that minimise
-    one minus the soft metric (EAST) from there, and the offsets b maximise the metric on held-out predictions. Aligned
-    rounds and offsets are kept only where cross-validation favours them, and weights unless it favours none.
+    one minus the soft metric (EAST) from there, and the matrix G decides (:func:`eastward.tune_decision`), tuned on
+    held-out predictions after they were calibrated. Aligned rounds and the matrix are kept only where cross-validation
+    favours them, and weights unless it favours none.
 
     Parameters
     ----------
@@ -70,14 +69,18 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     temperature : float, default=0.2
         Of the metric's surrogate, in (0, 0.4].
     tune_decision : bool, default=True
-        Whether offsets per class are tuned.
+        Whether the decision is tuned; otherwise it is the most probable class.
+    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
+        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
+        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
     guard : float or None, default=1.0
-        How many standard errors a cross-validated gain has to exceed, of a change of weights, of aligned rounds and of
-        offsets each. None: the better weights, offsets and aligned rounds in any case.
+        How many standard errors a cross-validated gain has to exceed, of a change of weights and of aligned rounds.
+        None: the better weights and aligned rounds in any case.
     cv : int, splitter or iterable of splits, default=5
-        Folds for held-out predictions; an integer means stratified ones.
-    n_bags : int, default=15
-        Bootstraps over which offsets are averaged.
+        Folds for held-out predictions; an integer means stratified, shuffled ones.
+    n_bags : int, default=5
+        Bootstraps over which the decision is averaged.
     categorical_features : "from_dtype", list or None, default="from_dtype"
         Names or positions of categorical columns. "from_dtype": those of a data frame that hold categories or text.
     backend_params : mapping, optional
@@ -99,12 +102,12 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         Aligned trees, if they were kept.
     aligned_rounds_ : int
         How many rounds of them.
-    offsets_ : ndarray of shape (n_classes,)
-        The offsets b, with mean zero.
+    calibration_, decision_, offsets_, held_out_
+        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
     metric_ : Metric
         The metric.
     report_ : dict
-        What each step brings on held-out rows; ``report_["words"]`` says it in words.
+        What each step brings on held-out rows; :meth:`summary` says it in words.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -124,7 +127,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(300, weights=[0.85], class_sep=0.7, random_state=0)
     >>> model = EASTBoostingClassifier("f1", n_estimators=20, random_state=0).fit(X, y)
-    >>> bool((model.predict(X) == model.classes_[model.predict_proba(X).argmax(1)]).all())
+    >>> bool((model.predict(X) == model.decision_.decide(model.predict_proba(X))).all())
     True
     """
 
@@ -140,9 +143,16 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         aligned_rounds: int = 50,
         temperature: float = 0.2,
         tune_decision: bool = True,
+        subject_to: Any = None,
+        confidence: float = 0.95,
+        on_infeasible: str = "raise",
+        abstain_cost: float | None = None,
+        coverage: float | None = None,
+        abstain_label: Any = None,
+        calibrate: str = "auto",
         guard: float | None = 1.0,
         cv: Any = 5,
-        n_bags: int = 15,
+        n_bags: int = 5,
         categorical_features: Any = "from_dtype",
         backend_params: Mapping[str, Any] | None = None,
         random_state: Any = None,
@@ -157,6 +167,13 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.aligned_rounds = aligned_rounds
         self.temperature = temperature
         self.tune_decision = tune_decision
+        self.subject_to = subject_to
+        self.confidence = confidence
+        self.on_infeasible = on_infeasible
+        self.abstain_cost = abstain_cost
+        self.coverage = coverage
+        self.abstain_label = abstain_label
+        self.calibrate = calibrate
         self.guard = guard
         self.cv = cv
         self.n_bags = n_bags
@@ -181,8 +198,8 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         -------
         self
         """
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = self._options(seed)
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        options = self._tree_options()
         if y is None:
             # The words that scikit-learn's checks look for.
             message = (
@@ -194,7 +211,7 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_consistent_length(features, labels)
         weight = _row_weights(sample_weight, features)
         check_two_classes(_FIT, labels, weight)
-        folds = _folds(self.cv, features, labels, weight)
+        folds = _folds(self.cv, features, labels, weight, self._seed)
         rows = slice(None) if weight is None else np.flatnonzero(weight > 0)
         weight = None if weight is None else weight[rows]
         self._fit_rows(features[rows], labels[rows], weight, folds, options)
@@ -204,92 +221,35 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self, features: Array, labels: Array, weight: Array | None, folds: Array, options: Options
     ) -> None:
         self.classes_ = np.unique(labels)
-        self.metric_, self._seed = as_metric(self.metric), options.seed
-        Merit(self.metric_, len(self.classes_))  # refuses a metric that does not fit the classes
+        self._check_decision(self.classes_.tolist())
+        codes = label_codes(_FIT, self.classes_, labels)
         problem = Problem(
             self._backend(),
             features,
-            label_codes(_FIT, self.classes_, labels),
+            codes,
             weight,
             folds,
-            self.metric_,
+            self._resolved_metric(self.classes_.tolist()),
             len(self.classes_),
         )
-        fitted = fit_trees(problem, options, self.classes_.tolist())
+        fitted = fit_trees(problem, options)
         self.booster_, self.aligned_booster_ = fitted.base, fitted.aligned
-        self.class_weights_ = fitted.class_weights
-        self.aligned_rounds_, self.report_ = fitted.aligned_rounds, fitted.report
-        self.offsets_ = fitted.offsets
-
-    def predict(self, X: Any) -> Array:
-        """Labels: the argmax of :meth:`predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        probabilities = self.predict_proba(X)
-        chosen: Array = self.classes_[probabilities.argmax(axis=1)]
-        return chosen
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities with the aligned rounds and the decision folded in.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to one. They say how to decide; :meth:`raw_predict_proba` says how likely a class is.
-        """
-        return torch.from_numpy(self._scores(X)).softmax(1).numpy()
-
-    def raw_predict_proba(self, X: Any) -> Array:
-        """Probabilities of the library's cross-entropy model, its class weights taken back.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        scores = columns(self._backend().raw_scores(self.booster_, self._features(X)))
-        scores = scores - np.log(self.class_weights_)
-        return torch.from_numpy(scores).softmax(1).numpy()
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores whose largest one is the decision; for two classes one number, positive for the second.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The target metric of the predictions; negative for metrics where lower is better.
-
-        Returns
-        -------
-        float
-        """
-        scores = self._scores(X)
-        check_consistent_length(scores, y)
-        codes = label_codes("EASTBoostingClassifier.score", self.classes_, y)
-        value = true_score(scores, codes, self.metric_, sample_weight=sample_weight)
-        return value if self.metric_.higher_is_better else -value
-
-    def save(self, path: Any) -> None:
-        """Write the fitted classifier to the folder ``path``: the library's text and JSON, nothing that executes."""
-        check_is_fitted(self)
-        saving.save(self, self._backend(), Path(path))
+        self.class_weights_, self.score_shifts_ = fitted.class_weights, fitted.shifts
+        self.aligned_rounds_, self._steps = fitted.aligned_rounds, fitted.report
+        self.held_out_ = HeldOut(fitted.held_out, codes, weight)
+        self._decide(self.held_out_, _FIT)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """A classifier that :meth:`save` wrote."""
         return saving.load(cls, Path(path))
 
+    def _save(self, path: Path) -> None:
+        saving.save(self, self._backend(), path)
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether training has ended."""
-        return hasattr(self, "offsets_")
+        return hasattr(self, "decision_")
 
     def __sklearn_tags__(self) -> Any:
         """Missing values are welcome."""
@@ -298,7 +258,16 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.categorical = True
         return tags
 
-    def _options(self, seed: int) -> Options:
+    def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
+        bags = _checks.whole_number(_FIT, "n_bags", self.n_bags, at_least=1)
+        tune = bool(self.tune_decision)
+        return replace(super()._options(classes, seed), tune=tune, n_bags=bags)
+
+    def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
+        sentences = [*self._steps["sentences"], *decided["sentences"]]
+        return {**super()._full_report(decided), **self._steps, "sentences": sentences}
+
+    def _tree_options(self) -> Options:
         """Parameters that make no sense are refused before anything is trained."""
         caller = "EASTBoostingClassifier"
         for name in ("balanced", "aligned"):
@@ -313,10 +282,9 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             self.aligned,
             _checks.whole_number(caller, "aligned_rounds", self.aligned_rounds, at_least=1),
             self.temperature,
-            bool(self.tune_decision),
             None if self.guard is None else _checks.real(caller, "guard", self.guard),
             _checks.whole_number(caller, "n_bags", self.n_bags, at_least=1),
-            seed,
+            self._seed,
         )
 
     def _learn_columns(self, X: Any) -> Array:
@@ -348,14 +316,14 @@ class EASTBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
         return make_backend(self.backend, task)
 
-    def _scores(self, X: Any) -> Array:
-        """Scores ``(N, C)`` of all trees, offsets added."""
-        check_is_fitted(self)
+    def _log_probabilities(self, X: Any) -> Array:
+        """Scores ``(N, C)`` of all trees, up to a constant for each row."""
         features, backend = self._features(X), self._backend()
         scores = columns(backend.raw_scores(self.booster_, features))
         if self.aligned_booster_ is not None:
             scores = scores + columns(backend.raw_scores(self.aligned_booster_, features))
-        return scores + self.offsets_
+        logs: Array = scores + self.score_shifts_
+        return logs
 
 
 def _row_weights(sample_weight: Any, features: Array) -> Array | None:
@@ -366,13 +334,14 @@ def _row_weights(sample_weight: Any, features: Array) -> Array | None:
     return weight
 
 
-def _folds(cv: Any, features: Array, labels: Array, weight: Array | None) -> Array:
+def _folds(cv: Any, features: Array, labels: Array, weight: Array | None, seed: int) -> Array:
     """The fold of each row with positive weight; folds must share the rows out."""
     count = len(labels)
     rows = np.arange(count) if weight is None else np.flatnonzero(weight > 0)
     if isinstance(cv, int):
         features, labels = features[rows], labels[rows]
-        splits = partition(_checks.whole_number(_FIT, "cv", cv, at_least=2), features, labels)
+        count = _checks.whole_number(_FIT, "cv", cv, at_least=2)
+        splits = partition(count, features, labels, seed)
         rows = np.arange(len(rows))
         count = len(rows)
     else:

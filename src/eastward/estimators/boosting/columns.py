@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _checks
+from eastward.estimators.frames import date_numbers, is_date
 
 __all__ = ["Columns"]
 
@@ -44,11 +45,14 @@ class Columns:
 
     def encode(self, X: Any) -> Any:
         """``X`` with codes in place of categories; unknown ones become NaN, which trees take as missing."""
-        if not self.categories:
-            return X
         if hasattr(X, "iloc"):
             coded = {X.columns[k]: self._codes(X.iloc[:, k], k) for k in self.categorical}
-            return X.assign(**coded)
+            # Days since 1970: where a tree cuts them is all that counts.
+            times = [k for k, kind in enumerate(X.dtypes) if is_date(kind)]
+            coded |= {X.columns[k]: date_numbers(X.iloc[:, k])[:, 0] for k in times}
+            return X.assign(**coded) if coded else X
+        if not self.categories:
+            return X
         table = np.array(X, dtype=object)
         codes = {k: self._codes(table[:, k], k) for k in self.categorical if k < table.shape[1]}
         for column, values in codes.items():

@@ -1,8 +1,8 @@
 """The fit of EASTBoostingClassifier, in reading order.
 
-Cross-fit the library's cross-entropy model, with balanced weights and without, and keep one; tune offsets on its
-held-out scores; try aligned rounds from there, and keep them if held-out rows favour them; tune the offsets again;
-train on all rows.
+Cross-fit the library's cross-entropy model, with balanced weights and without, and keep one; find offsets for the
+metric on its held-out scores; try aligned rounds from there, and keep them if held-out rows favour them; train on all
+rows. The decision is tuned afterwards, on the held-out scores that this leaves.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from eastward.decisions import decide, decision_gain, offset_evidence
-from eastward.decisions.report import complete_report, offset_report
+from eastward.decisions import bagged_offsets
+from eastward.decisions._merit import Merit
 from eastward.estimators.boosting.aligning import AlignedEvidence, aligned_evidence, train_aligned
-from eastward.estimators.boosting.folds import Problem
+from eastward.estimators.boosting.folds import Problem, fold_gain, fold_tables
 from eastward.estimators.boosting.weighting import (
     Weighting,
     balanced_weights,
@@ -38,7 +39,6 @@ class Options:
     aligned: bool | str
     aligned_rounds: int
     temperature: float
-    tune_decision: bool
     guard: float | None
     n_bags: int
     seed: int
@@ -46,109 +46,103 @@ class Options:
 
 @dataclass(frozen=True)
 class FittedTrees:
-    """Boosters, the offsets of the decision, and what is known about them."""
+    """Boosters, what is added to their scores, and the scores of rows by trees that did not see them.
+
+    Attributes
+    ----------
+    base, aligned
+        The boosters; ``aligned`` is None where none are kept.
+    class_weights : ndarray
+        ``(C,)``: what the base weighs classes by.
+    aligned_rounds : int
+        How many aligned rounds are kept.
+    shifts : ndarray
+        ``(C,)``, added to the scores of all trees: where aligned trees began, or the class weights taken back.
+    held_out : ndarray
+        ``(N, C)`` log-probabilities.
+    report : dict
+        What weights and aligned rounds rest on, with ``sentences``.
+    """
 
     base: Any
     class_weights: Array
     aligned: Any
     aligned_rounds: int
-    offsets: Array
+    shifts: Array
+    held_out: Array
     report: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Offsets:
-    """Tuned offsets ``(C,)``, for each row those tuned without it, and the evidence (None: not tuned)."""
-
-    offsets: Array
-    shifts: Array
-    evidence: Any
-
-
-def fit_trees(problem: Problem, options: Options, labels: list[Any]) -> FittedTrees:
-    """Everything between checked data and a fitted model."""
+def fit_trees(problem: Problem, options: Options) -> FittedTrees:
+    """Everything between checked data and trained trees."""
     weighting = choose_weighting(problem, options.rounds, options.balanced, options.guard)
-    held_out = weighting.scores
-    first = _tuned(problem, held_out, options)
-    evidence = _evidence(problem, held_out, first, options)
     base = train_weighted(problem, problem.every, options.rounds, balanced=weighting.balanced)
     weights = np.ones(problem.num_classes)
     if weighting.balanced:
         weights = balanced_weights(problem.codes, problem.weight, problem.num_classes)
+    offsets, evidence = _aligned(problem, weighting.scores, options)
+    report = _report(weighting, evidence)
     if evidence is None or evidence.rounds == 0:
-        after = held_out + first.shifts
-        report = _report(problem, weighting, after, first, evidence, options, labels)
-        return FittedTrees(base, weights, None, 0, first.offsets, report)
-    last = _tuned(problem, evidence.scores, options)
-    start = held_out + first.offsets
+        shifts = -np.log(weights)
+        held_out = _log_softmax(weighting.scores + shifts)
+        return FittedTrees(base, weights, None, 0, shifts, held_out, report)
+    start = weighting.scores + offsets
     trees = train_aligned(problem, problem.every, start, options.temperature, evidence.rounds)
-    after = evidence.scores + last.shifts
-    report = _report(problem, weighting, after, last, evidence, options, labels)
-    offsets = first.offsets + last.offsets
-    return FittedTrees(base, weights, trees, evidence.rounds, offsets, report)
+    held_out = _log_softmax(evidence.scores)
+    return FittedTrees(base, weights, trees, evidence.rounds, offsets, held_out, report)
 
 
-def _tuned(problem: Problem, scores: Array, options: Options) -> _Offsets:
-    """Guarded offsets of held-out scores, or zeros when the decision is not to be tuned."""
-    if not options.tune_decision:
-        return _Offsets(np.zeros(problem.num_classes), np.zeros_like(scores), None)
-    evidence = offset_evidence(
-        scores,
-        problem.codes,
-        problem.metric,
-        guard=options.guard,
-        folds=problem.folds,
-        n_bags=options.n_bags,
-        sample_weight=problem.weight,
-        random_state=options.seed,
-    )
-    return _Offsets(evidence.offsets.numpy(), evidence.shifts().numpy(), evidence)
-
-
-def _evidence(
-    problem: Problem, held_out: Array, first: _Offsets, options: Options
-) -> AlignedEvidence | None:
+def _aligned(
+    problem: Problem, held_out: Array, options: Options
+) -> tuple[Array, AlignedEvidence | None]:
+    """The offsets at which aligned trees begin, and what they bring from there."""
     if options.aligned is False:
-        return None
-    return aligned_evidence(
+        return np.zeros(problem.num_classes), None
+    offsets, shifts = _start(problem, held_out, options)
+    evidence = aligned_evidence(
         problem,
         held_out,
-        first.shifts,
+        shifts,
         temperature=options.temperature,
         max_rounds=options.aligned_rounds,
         guard=None if options.aligned is True else options.guard,
     )
+    return offsets, evidence
 
 
-def _report(
-    problem: Problem,
-    weighting: Weighting,
-    after: Array,
-    tuned: _Offsets,
-    aligned: AlignedEvidence | None,
-    options: Options,
-    labels: list[Any],
-) -> dict[str, Any]:
-    """Held-out scores before and after, and what each step rests on, as plain data."""
-    gain = decision_gain(
-        decide(weighting.before),
-        decide(after),
-        problem.codes,
-        problem.metric,
-        num_classes=problem.num_classes,
-        sample_weight=problem.weight,
-        random_state=options.seed,
-    )
-    known = {"decision": "offsets", "favoured": False, "factor": 0.0, "disagreement": 0.0}
-    known |= {"cross_validated_gain": 0.0, "standard_error": 0.0, "folds": 0, "classes": []}
-    if tuned.evidence is not None:
-        known = offset_report(tuned.evidence, labels, problem.codes)
-    report = complete_report(known, gain, problem.metric)
-    report["weights"] = _weights_report(weighting)
-    report["aligned"] = _aligned_report(aligned)
-    report["words"] = _words(report)
-    report["interval"] = list(report["interval"])
-    return report
+def _start(problem: Problem, scores: Array, options: Options) -> tuple[Array, Array]:
+    """Offsets ``(C,)`` for the metric, and for each row those tuned without its fold; zeros where folds object."""
+
+    def tuned(rows: Array) -> Array:
+        weight = None if problem.weight is None else problem.weight[rows]
+        found: Array = bagged_offsets(
+            scores[rows],
+            problem.codes[rows],
+            problem.metric,
+            n_bags=options.n_bags,
+            sample_weight=weight,
+            random_state=options.seed,
+        ).numpy()
+        return found
+
+    shifts = np.stack([tuned(outside) for outside, _ in problem.parts])[problem.folds]
+    tables = fold_tables(problem, np.stack([scores, scores + shifts]))
+    gain, error = fold_gain(Merit(problem.metric, problem.num_classes), *tables)
+    if options.guard is not None and gain <= options.guard * error:
+        return np.zeros(problem.num_classes), np.zeros_like(scores)
+    return tuned(problem.every), shifts
+
+
+def _log_softmax(scores: Array) -> Array:
+    logs: Array = torch.from_numpy(scores).log_softmax(1).numpy()
+    return logs
+
+
+def _report(weighting: Weighting, aligned: AlignedEvidence | None) -> dict[str, Any]:
+    """What each step rests on, as plain data."""
+    report = {"weights": _weights_report(weighting), "aligned": _aligned_report(aligned)}
+    sentences = [_weight_words(report["weights"]), _aligned_words(report["aligned"])]
+    return {**report, "sentences": [f"{sentence}." for sentence in sentences]}
 
 
 def _weights_report(weighting: Weighting) -> dict[str, Any]:
@@ -168,16 +162,6 @@ def _aligned_report(aligned: AlignedEvidence | None) -> dict[str, Any]:
         "gain": aligned.gain,
         "standard_error": aligned.standard_error,
     }
-
-
-def _words(report: dict[str, Any]) -> str:
-    low, high = report["interval"]
-    return (
-        f"{_weight_words(report['weights'])}. {_aligned_words(report['aligned'])}. "
-        f"Altogether {report['metric']} of held-out rows goes from {report['baseline']:.4f} "
-        f"(cross-entropy) to {report['tuned']:.4f} (gain {report['gain']:+.4f}, "
-        f"95 % interval {low:+.4f} to {high:+.4f})."
-    )
 
 
 def _weight_words(weights: dict[str, Any]) -> str:

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from safetensors.torch import load_file, save_file
 
 from eastward import _checks
 from eastward.estimators.boosting.backends import Backend
 from eastward.estimators.boosting.columns import Columns
+from eastward.estimators.saved_decision import (
+    decision_document,
+    decision_tensors,
+    old_decision,
+    restore_decision,
+)
 from eastward.saved_folder import (
     SavedFolder,
     feature_names,
@@ -25,16 +32,20 @@ from eastward.saved_folder import (
     restored,
 )
 
+if TYPE_CHECKING:
+    from eastward.estimators.boosting.classifier import EASTBoostingClassifier
+
 __all__ = ["load", "save"]
 
-FOLDER = SavedFolder("eastward.EASTBoostingClassifier")
+FOLDER = SavedFolder("eastward.EASTBoostingClassifier", format=2)
+TENSORS = "decision.safetensors"
 NAMED = "Save a model trained with a metric that has a name."
 # Parameters that are objects of the training run, or kept in another form.
 NOT_SAVED = ("metric", "random_state", "cv")
 T = TypeVar("T")
 
 
-def save(model: Any, backend: Backend, path: Path) -> None:
+def save(model: EASTBoostingClassifier, backend: Backend, path: Path) -> None:
     """Write ``model`` to the folder ``path``, replacing a model that is there."""
     texts = {backend.file_name.format("cross-entropy"): backend.to_text(model.booster_)}
     if model.aligned_booster_ is not None:
@@ -44,6 +55,7 @@ def save(model: Any, backend: Backend, path: Path) -> None:
     def fill(folder: Path) -> None:
         for name, text in texts.items():
             (folder / name).write_bytes(text.encode("utf-8"))
+        save_file(decision_tensors(model), folder / TENSORS)
 
     FOLDER.write(path, document, fill)
 
@@ -57,7 +69,7 @@ def load(cls: type[T], path: Path) -> T:
         FOLDER.refuse(path, error)
 
 
-def _description(model: Any) -> dict[str, Any]:
+def _description(model: EASTBoostingClassifier) -> dict[str, Any]:
     parameters = {k: plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
     return {
         "parameters": parameters,
@@ -69,8 +81,10 @@ def _description(model: Any) -> dict[str, Any]:
         "seed": model._seed,  # noqa: SLF001 - this file is the other half of the class
         "n_features_in": model.n_features_in_,
         "feature_names_in": feature_names(model),
-        "offsets": model.offsets_.tolist(),
+        "score_shifts": model.score_shifts_.tolist(),
         "class_weights": model.class_weights_.tolist(),
+        "steps": finite(model._steps),  # noqa: SLF001
+        **decision_document(model),
         "aligned_rounds": model.aligned_rounds_,
         "report": finite(model.report_),
     }
@@ -95,8 +109,23 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
     )
     model.aligned_rounds_, model.report_ = document["aligned_rounds"], document["report"]
     model.class_weights_ = np.asarray(document["class_weights"], dtype=np.float64)
-    model.offsets_ = np.asarray(document["offsets"], dtype=np.float64)
+    if document["format"] == 1:
+        _restore_old(model, document)
+        return model
+    model.score_shifts_ = np.asarray(document["score_shifts"], dtype=np.float64)
+    model._steps = document["steps"]
+    restore_decision(model, document, load_file(path / TENSORS))
     return model
+
+
+def _restore_old(model: EASTBoostingClassifier, document: dict[str, Any]) -> None:
+    """Offsets of a decision that was folded into the probabilities; class weights are taken back where they can be."""
+    weights = np.log(model.class_weights_)
+    taken_back = np.zeros_like(weights) if model.aligned_booster_ is not None else weights
+    model.score_shifts_ = -taken_back
+    model._steps = {"sentences": [document["report"]["words"]]}  # noqa: SLF001
+    model.report_ = {**document["report"], "sentences": [document["report"]["words"]]}
+    old_decision(model, np.asarray(document["offsets"]) + taken_back, document["version"])
 
 
 def _booster(backend: Backend, path: Path, name: str, digest: str) -> Any:

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from eastward import _checks
-from eastward.confusion import hard_confusion
+from eastward.decisions.tuning import DecisionOptions
+from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.ensemble import fitting, saving
-from eastward.estimators.ensemble.encoding import checked_table
-from eastward.estimators.network import preparation
+from eastward.estimators.frames import checked_table
 
 __all__ = ["EASTEnsembleClassifier"]
 
 PREDICTION_ROWS = 16_384
 
 
-class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class EASTEnsembleClassifier(DecidingClassifier):
     r"""Cross-fitted networks and trees, averaged, with one decision tuned for the metric.
 
-    .. math:: \hat y(x) = \arg\max_j \Big(\log \sum_m v_m\, p_{mj}(x) + b_j\Big)
+    .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}, \qquad p(x) = \sum_m v_m\, p_m(x)
 
     Networks and trees err in different places, so their mean is better than either; and each predicts every training
-    row by models that did not see it, so that the offsets :math:`b` can be tuned for the metric on honest predictions
-    of all rows. A few rare rows decide what is best for the labels of one sample; so the labels are mixed with what the
-    ensemble itself expects, which varies far less. On tables this is the strongest of the library's recipes, and the
-    one to try first.
+    row by models that did not see it, so that the mean can be calibrated and the decision matrix :math:`G` be tuned for
+    the metric on honest predictions of all rows (:func:`eastward.tune_decision`). On tables this is the strongest of
+    the library's recipes, and the one to try first.
 
     Parameters
     ----------
@@ -47,13 +43,17 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
-        Whether offsets are tuned; otherwise the most probable class is predicted. No class is given up that the metric
-        counts (:func:`eastward.decisions.keep_classes`).
+        Whether the decision is tuned; otherwise the most probable class is predicted. No class is given up that the
+        metric counts (:func:`eastward.decisions.keep_classes`).
+    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
+        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
+        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
     label_share : float in [0, 1], default=0.25
-        Share of the labels in what the offsets are tuned for; the rest is what the ensemble itself expects. 1 uses the
-        labels alone, as :class:`~eastward.TunedDecisionClassifierCV` does; 0 trusts the probabilities.
+        Share of the labels in what the decision is tuned for; the rest is what the ensemble itself expects. 1 uses the
+        labels alone; 0 trusts the probabilities.
     n_bags : int, default=5
-        Bootstraps that the offsets are averaged over.
+        Bootstraps that the decision is averaged over.
     network_options : mapping, optional
         Parameters of the networks' :class:`~eastward.EASTClassifier`, such as ``{"hidden": (512, 256, 128)}``.
     metric_options : mapping, optional
@@ -67,10 +67,11 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     ----------
     classes_ : ndarray
         Labels, sorted.
-    offsets_ : ndarray
-        Added to the log-probabilities before the arg max.
+    calibration_, decision_, offsets_, held_out_
+        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
     report_ : dict
-        The metric on held-out rows: of each part, of their mean, and with the tuned decision.
+        The metric on held-out rows: of each part, of their mean, and with the decision; :meth:`summary` says it in
+        words.
     parts_ : dict
         The fitted parts by name.
     folds_ : ndarray
@@ -82,8 +83,9 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     Notes
     -----
-    Columns of words (in a DataFrame) become indicators of their 30 most frequent values. Missing values are a branch of
-    LightGBM's trees; for the other parts they become the column's median and an indicator.
+    Columns of words (in a DataFrame) become indicators of their 30 most frequent values, dates become days, weekday and
+    hour. Missing values are a branch of LightGBM's trees; for the other parts they become the column's median and an
+    indicator.
 
     Examples
     --------
@@ -103,6 +105,13 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         n_folds: int = 5,
         aligned: bool = False,
         tune_decision: bool = True,
+        subject_to: Any = None,
+        confidence: float = 0.95,
+        on_infeasible: str = "raise",
+        abstain_cost: float | None = None,
+        coverage: float | None = None,
+        abstain_label: Any = None,
+        calibrate: str = "auto",
         label_share: float = 0.25,
         n_bags: int = 5,
         network_options: Mapping[str, Any] | None = None,
@@ -115,6 +124,13 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.n_folds = n_folds
         self.aligned = aligned
         self.tune_decision = tune_decision
+        self.subject_to = subject_to
+        self.confidence = confidence
+        self.on_infeasible = on_infeasible
+        self.abstain_cost = abstain_cost
+        self.coverage = coverage
+        self.abstain_label = abstain_label
+        self.calibrate = calibrate
         self.label_share = label_share
         self.n_bags = n_bags
         self.network_options = network_options
@@ -141,97 +157,29 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self
         """
         fitting.check_parameters(self)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        fitting.fit(self, X, y, sample_weight, seed, groups)
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        table = checked_table(self, X, reset=True)
+        rows = fitting.training_rows(table, y, sample_weight, groups, self._seed)
+        self._check_decision(rows.classes.tolist())
+        metric = self._resolved_metric(rows.classes.tolist())
+        found = fitting.fit_parts(self, rows, metric)
+        self.classes_, self.encoder_ = rows.classes, rows.encoder
+        self.parts_, self.folds_, self.held_out_ = found.parts, found.folds, found.held_out
+        self._parts_held_out = found.by_part
+        self._decide(self.held_out_, "EASTEnsembleClassifier.fit")
         return self
-
-    def decide_by(self, metric: Any, metric_options: Mapping[str, Any] | None = None) -> Self:
-        """Tune the decision for another metric; nothing is fitted again.
-
-        Returns
-        -------
-        self
-            With ``metric``, ``metric_options``, ``offsets_`` and ``report_`` changed.
-        """
-        check_is_fitted(self)
-        if self.held_out_ is None:
-            advice = "Call decide_by before save, or fit again."
-            caller = "EASTEnsembleClassifier.decide_by"
-            _checks.fail(caller, "self", "a model that was fitted here", "a loaded one", advice)
-        self.metric, self.metric_options = metric, metric_options
-        fitting.decide(self)
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities with the decision folded in: their arg max is :meth:`predict`.
-
-        Returns
-        -------
-        ndarray
-            ``(n_samples, n_classes)``, rows sum to one.
-        """
-        return torch.from_numpy(self._scores(X)).softmax(1).numpy()
-
-    def raw_predict_proba(self, X: Any) -> NDArray[Any]:
-        """Mean probabilities of the parts, without the tuned offsets.
-
-        Returns
-        -------
-        ndarray
-            ``(n_samples, n_classes)``, rows sum to one.
-        """
-        return torch.from_numpy(self._scores(X) - self.offsets_).softmax(1).numpy()
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores whose largest one is the decision; for two classes one number, positive for the second.
-
-        Returns
-        -------
-        ndarray
-            ``(n_samples,)`` or ``(n_samples, n_classes)``.
-        """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels of ``X``.
-
-        Returns
-        -------
-        ndarray
-            ``(n_samples,)``.
-        """
-        chosen = self.predict_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[chosen]
-        return labels
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The target metric of the predictions; negative for metrics where lower is better.
-
-        Returns
-        -------
-        float
-        """
-        predicted = torch.from_numpy(self.predict_proba(X).argmax(axis=1))
-        targets = preparation.known_labels(y, self.classes_, argument="y")
-        weight = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
-        size = len(self.classes_)
-        table = hard_confusion(predicted, targets, num_classes=size, sample_weight=weight)
-        value = float(self.metric_(table))
-        return value if self.metric_.higher_is_better else -value
-
-    def save(self, path: Any) -> None:
-        """Write the fitted classifier to the folder ``path``: numbers, names and trees, nothing that executes."""
-        saving.save(self, Path(path))
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """A classifier that :meth:`save` wrote."""
         return saving.load(cls, Path(path))
 
+    def _save(self, path: Path) -> None:
+        saving.save(self, path)
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the decision has been tuned, which comes last."""
-        return hasattr(self, "offsets_")
+        return hasattr(self, "decision_")
 
     def __sklearn_tags__(self) -> Any:
         """Missing values and columns of words are welcome."""
@@ -240,9 +188,28 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.categorical = True
         return tags
 
-    def _scores(self, X: Any) -> NDArray[Any]:
-        """Logarithms of the mean probabilities plus offsets, ``(n, C)``."""
-        check_is_fitted(self)
+    def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
+        return replace(
+            super()._options(classes, seed),
+            tune=bool(self.tune_decision),
+            label_share=float(self.label_share),
+            n_bags=int(self.n_bags),
+        )
+
+    def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
+        """With the metric of each part; a loaded model no longer has what its parts held out."""
+        report = super()._full_report(decided)
+        if self.held_out_ is not None and self._parts_held_out is not None:
+            by_part = self._parts_held_out
+            found = fitting.part_scores(self.metric_, self.held_out_, by_part, len(self.classes_))
+            report["parts"] = found
+            told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+            line = f"Held-out {self.metric_.name} of the most probable class: {told}."
+            report["sentences"] = [line, *decided["sentences"]]
+        return report
+
+    def _log_probabilities(self, X: Any) -> NDArray[Any]:
+        """Logarithms of the mean probabilities, ``(n, C)``."""
         raw = self.encoder_.raw(checked_table(self, X, reset=False))
         blocks = []
         for start in range(0, len(raw), PREDICTION_ROWS):
@@ -252,5 +219,4 @@ class EASTEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 name: part.log_probabilities(block, filled) for name, part in self.parts_.items()
             }
             blocks.append(fitting.log_mean(logs))
-        scores: NDArray[Any] = np.concatenate(blocks) + self.offsets_
-        return scores
+        return np.concatenate(blocks)

@@ -1,27 +1,37 @@
-"""What happens in ``fit``: encode, deal out folds, fit the parts, tune one decision on what they held out."""
+"""What happens in ``fit``: encode, deal out folds, fit the parts, and collect what they held out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from eastward import _checks
-from eastward.confusion import hard_confusion
-from eastward.decisions import keep_classes, smoothed_offsets
-from eastward.estimators.ensemble.encoding import Encoder, checked_table
+from eastward.decisions.tuning import HeldOut, decision_table
 from eastward.estimators.ensemble.folds import Fitting, deal_folds
 from eastward.estimators.ensemble.networks import Networks
 from eastward.estimators.ensemble.trees import ExtraTrees, LightBoosting, RandomForest
+from eastward.estimators.frames import Encoder
 from eastward.estimators.network import EASTClassifier, preparation
 from eastward.metrics import Metric
 
-__all__ = ["PARTS", "check_parameters", "decide", "fit", "log_mean"]
+if TYPE_CHECKING:
+    from eastward.estimators.ensemble.classifier import EASTEnsembleClassifier
+
+__all__ = [
+    "PARTS",
+    "FittedParts",
+    "check_parameters",
+    "fit_parts",
+    "log_mean",
+    "part_scores",
+    "training_rows",
+]
 
 CALLER = "EASTEnsembleClassifier"
 Array = NDArray[Any]
@@ -48,12 +58,19 @@ _OWN = (
     "random_state",
     "tune_decision",
     "module",
+    "calibrate",
+    "subject_to",
+    "confidence",
+    "on_infeasible",
+    "abstain_cost",
+    "coverage",
+    "abstain_label",
 )
 
 
-def check_parameters(model: Any) -> None:
+def check_parameters(model: EASTEnsembleClassifier) -> None:
     """Parameters that make no sense are refused before anything is fitted."""
-    parts = model.parts
+    parts: Any = model.parts
     if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts:
         got = _checks.describe(parts)
         _checks.fail(CALLER, "parts", "a sequence of one name or more", got, error=TypeError)
@@ -82,63 +99,75 @@ def _check_network_options(options: Any) -> None:
         _checks.one_of(CALLER, "network_options", name, allowed)
 
 
-def fit(model: Any, X: Any, y: Any, sample_weight: Any, seed: int, groups: Any = None) -> None:
-    """Fit ``model``."""
-    table = checked_table(model, X, reset=True)
-    codes, weights, used = _targets(model, table, y, sample_weight)
-    table = table if used is None else _rows(table, used)
-    model.encoder_ = Encoder.of(table)
-    raw = model.encoder_.raw(table)
-    if groups is not None and used is not None:
-        groups = np.asarray(groups)[used]
-    folds, count = deal_folds(codes, int(model.n_folds), seed, groups)
-    model.folds_ = folds
+@dataclass(frozen=True)
+class FittedParts:
+    """The parts, and log-probabilities of the rows that every part held out, by part and of their mean."""
+
+    parts: dict[str, Any]
+    folds: Array
+    held_out: HeldOut
+    by_part: dict[str, Array]
+
+
+def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric) -> FittedParts:
+    """Fit every part on folds that they share."""
+    raw = rows.encoder.raw(rows.table)
+    folds, count = deal_folds(rows.codes, int(model.n_folds), rows.seed, rows.groups)
     data = Fitting(
         raw,
-        model.encoder_.filled(raw),
-        codes,
-        weights,
+        rows.encoder.filled(raw),
+        rows.codes,
+        rows.weights,
         folds,
         count,
-        len(model.classes_),
-        seed,
+        rows.num_classes,
+        rows.seed,
         model.n_jobs,
     )
-    model.metric_ = _metric(model)
-    model.parts_ = {name: _fitted(model, name, data) for name in model.parts}
-    _keep_held_out(model, data)
-    decide(model)
+    parts = {name: _fitted(model, name, data, metric) for name in model.parts}
+    held = np.all([np.isfinite(part.held_out).all(1) for part in parts.values()], axis=0)
+    held &= folds >= 0
+    by_part = {name: part.held_out[held] for name, part in parts.items()}
+    weights = None if rows.weights is None else rows.weights[held]
+    mean = HeldOut(log_mean(by_part), rows.codes[held], weights)
+    return FittedParts(parts, folds, mean, by_part)
 
 
-def decide(model: Any) -> None:
-    """Tune the offsets for the model's metric on held-out predictions, and say what they bring."""
-    model.metric_ = _metric(model)
-    scores, codes, weights = model.held_out_["mean"], model.held_out_codes_, model.held_out_weights_
-    offsets = np.zeros(len(model.classes_))
-    if model.tune_decision and len(codes):
-        offsets = _tuned_offsets(model, scores, codes, weights)
-    model.offsets_ = offsets
-    judge = _judge(model.metric_, codes, weights, len(offsets))
-    model.report_ = {
-        "metric": model.metric_.name,
-        "rows": len(codes),
-        "parts": {name: judge(table) for name, table in model.held_out_.items()},
-        "tuned": judge(scores + offsets),
-    }
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows that exist: the table, class indices, weights, groups, and how columns become numbers."""
+
+    table: Any
+    encoder: Encoder
+    codes: Array
+    classes: Array
+    weights: Array | None
+    groups: Any
+    seed: int
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
 
 
-def _tuned_offsets(model: Any, scores: Array, codes: Array, weights: Array | None) -> Array:
-    """What the metric wants, as far as no class is given up for it."""
-    found = smoothed_offsets(
-        scores,
-        codes,
-        model.metric_,
-        label_share=float(model.label_share),
-        n_bags=int(model.n_bags),
-        sample_weight=weights,
-    )
-    kept: Array = keep_classes(found, scores, codes, model.metric_, sample_weight=weights).numpy()
-    return kept
+def training_rows(table: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> TrainingRows:
+    """Class indices and weights of the rows of positive weight."""
+    labels = preparation.encode_labels(y)
+    if labels.multilabel:
+        advice = "Use EASTClassifier."
+        _checks.fail(f"{CALLER}.fit", "y", "one label per row", "indicators of several", advice)
+    check_consistent_length(table, labels.codes)
+    weights, used = preparation.row_weights(sample_weight, None, table, labels)
+    if used is not None:
+        rows = used.numpy()
+        labels = preparation.encode_labels(np.asarray(y)[rows])
+        weights = None if weights is None else weights[used]
+        table = table[rows] if isinstance(table, np.ndarray) else table.iloc[rows]
+        groups = None if groups is None else np.asarray(groups)[rows]
+    given = None if weights is None else weights.double().numpy()
+    codes = labels.codes.numpy()
+    return TrainingRows(table, Encoder.of(table), codes, labels.classes, given, groups, seed)
 
 
 def log_mean(parts: Mapping[str, Array]) -> Array:
@@ -160,62 +189,21 @@ def log_mean(parts: Mapping[str, Array]) -> Array:
     return mean
 
 
-def _targets(
-    model: Any, table: Any, y: Any, sample_weight: Any
-) -> tuple[Array, Array | None, Array | None]:
-    """Class indices and weights of the rows that exist, and which those are (None: all)."""
-    labels = preparation.encode_labels(y)
-    if labels.multilabel:
-        advice = "Use EASTClassifier."
-        _checks.fail(f"{CALLER}.fit", "y", "one label per row", "indicators of several", advice)
-    check_consistent_length(table, labels.codes)
-    weights, used = preparation.row_weights(sample_weight, None, table, labels)
-    if used is not None:
-        labels = preparation.encode_labels(np.asarray(y)[used.numpy()])
-        weights = None if weights is None else weights[used]
-    model.classes_ = labels.classes
-    given = None if weights is None else weights.double().numpy()
-    return labels.codes.numpy(), given, None if used is None else used.numpy()
-
-
-def _rows(table: Any, rows: Array) -> Any:
-    return table[rows] if isinstance(table, np.ndarray) else table.iloc[rows]
-
-
-def _metric(model: Any) -> Metric:
-    labels = preparation.Labels(torch.empty(0), model.classes_, False)
-    return preparation.resolve_metric(model.metric, model.metric_options, labels)
-
-
-def _fitted(model: Any, name: str, data: Fitting) -> Any:
+def _fitted(model: EASTEnsembleClassifier, name: str, data: Fitting, metric: Metric) -> Any:
     if name != "networks":
         return PARTS[name].fitted(data)
     options = {**NETWORK, **(model.network_options or {})}
     # The ensemble decides, not its networks.
-    own = {"aligned": bool(model.aligned), "tune_decision": False}
-    return Networks.fitted(data, model.metric_, {**options, **own})
+    own = {"aligned": bool(model.aligned), "tune_decision": False, "calibrate": "none"}
+    return Networks.fitted(data, metric, {**options, **own})
 
 
-def _keep_held_out(model: Any, data: Fitting) -> None:
-    """Held-out log-probabilities of every part and of their mean, for rows that have them."""
-    held = np.all([np.isfinite(part.held_out).all(1) for part in model.parts_.values()], axis=0)
-    held &= data.folds >= 0
-    model.held_out_ = {name: part.held_out[held] for name, part in model.parts_.items()}
-    model.held_out_["mean"] = log_mean(model.held_out_)
-    model.held_out_codes_ = data.codes[held]
-    model.held_out_weights_ = None if data.weights is None else data.weights[held]
-
-
-def _judge(
-    metric: Metric, codes: Array, weights: Array | None, num_classes: int
-) -> Callable[[Array], float]:
-    def judged(scores: Array) -> float:
-        table = hard_confusion(
-            torch.from_numpy(scores.argmax(1)),
-            torch.from_numpy(codes),
-            num_classes=num_classes,
-            sample_weight=None if weights is None else torch.from_numpy(weights),
-        )
-        return float(metric(table))
-
-    return judged
+def part_scores(
+    metric: Metric, held: HeldOut, by_part: Mapping[str, Array], num_classes: int
+) -> dict[str, float]:
+    """The metric of the most probable class by each part and by their mean, on held-out rows."""
+    scores = {}
+    for name, logs in {**by_part, "mean": held.scores}.items():
+        table = decision_table(held.codes, logs.argmax(1), held.weight, num_classes)
+        scores[name] = float(metric(table))
+    return scores

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from eastward.estimators.ensemble.folds import Fitting
-from eastward.estimators.network import EASTClassifier, construction, fitting
+from eastward.estimators.network import EASTClassifier, construction, fitting, preparation
 from eastward.metrics import Metric
 from eastward.training import Rows
 from eastward.training.scoring import padded
@@ -34,15 +34,15 @@ class Networks:
         """Train one network for each fold, all in one batched graph."""
         model = EASTClassifier(metric, **options)
         construction.check_parameters(model)
-        model.classes_, model.multilabel_ = np.arange(data.num_classes), False
-        model.metric_, model.n_folds_ = metric, data.num_folds
-        model.n_features_in_ = data.filled.shape[1]
-        model.scaler_ = fitting.fitted_scaler(model, data.filled)
-        rows = _rows(model, data)
-        generator = torch.Generator().manual_seed(data.seed)
+        scaler = fitting.fitted_scaler(model, data.filled)
+        labels = preparation.Labels(
+            torch.from_numpy(data.codes), np.arange(data.num_classes), multilabel=False
+        )
+        rows = _rows(data, construction.network_inputs(data.filled, scaler))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(data.seed)
-            fitting.run_stages(model, rows, data.seed, generator)
+            ready = fitting.Prepared(rows, labels, scaler)
+            model.fit_prepared(ready, data.filled.shape[1], data.seed)
         return cls(model, _held_out(model, rows))
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
@@ -61,12 +61,11 @@ class Networks:
         return cls(EASTClassifier.load(folder / "networks"))
 
 
-def _rows(model: EASTClassifier, data: Fitting) -> Rows:
+def _rows(data: Fitting, inputs: torch.Tensor) -> Rows:
     folds, every = torch.from_numpy(data.folds), torch.arange(len(data.folds))
     weights = None
     if data.weights is not None:
         weights = torch.from_numpy(data.weights / data.weights.mean()).float()
-    inputs = construction.network_inputs(model, data.filled)
     train = [every[folds != k] for k in range(data.num_folds)]
     valid = [every[folds == k] for k in range(data.num_folds)]
     return Rows(inputs, torch.from_numpy(data.codes), weights, train, valid, data.num_classes)

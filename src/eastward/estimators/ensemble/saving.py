@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from lightgbm.basic import LightGBMError
-from sklearn.utils.validation import check_is_fitted
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from eastward.estimators.ensemble.encoding import Encoder
 from eastward.estimators.ensemble.fitting import PARTS
+from eastward.estimators.frames import Encoder
+from eastward.estimators.saved_decision import (
+    decision_document,
+    decision_tensors,
+    old_decision,
+    restore_decision,
+)
 from eastward.saved_folder import (
     BROKEN,
     SavedFolder,
@@ -25,25 +32,29 @@ from eastward.saved_folder import (
     restored,
 )
 
+if TYPE_CHECKING:
+    from eastward.estimators.ensemble.classifier import EASTEnsembleClassifier
+
 __all__ = ["load", "save"]
 
-FOLDER = SavedFolder("eastward.EASTEnsembleClassifier", "ensemble.json", "ensemble")
+FOLDER = SavedFolder("eastward.EASTEnsembleClassifier", "ensemble.json", "ensemble", format=2)
+TENSORS = "decision.safetensors"
 NAMED = "Call decide_by with a metric that has a name before saving."
 T = TypeVar("T")
 
 
-def save(model: Any, path: Path) -> None:
+def save(model: EASTEnsembleClassifier, path: Path) -> None:
     """Write ``model`` to the folder ``path``, replacing a model that is there."""
-    check_is_fitted(model)
 
     def fill(folder: Path) -> None:
         for part in model.parts_.values():
             part.save(folder)
+        save_file(decision_tensors(model), folder / TENSORS)
 
     FOLDER.write(path, _description(model), fill)
 
 
-def _description(model: Any) -> dict[str, Any]:
+def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
     parameters = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     return {
         # The metric and the seed are objects at times; the metric is described below, the seed is spent.
@@ -54,7 +65,7 @@ def _description(model: Any) -> dict[str, Any]:
         "n_features_in": model.n_features_in_,
         "feature_names_in": feature_names(model),
         "encoder": asdict(model.encoder_),
-        "offsets": model.offsets_.tolist(),
+        **decision_document(model),
         "report": finite(model.report_),
     }
 
@@ -62,7 +73,14 @@ def _description(model: Any) -> dict[str, Any]:
 def load(cls: type[T], path: Path) -> T:
     """The ensemble in the folder ``path``."""
     document = FOLDER.read(path)
-    damaged = (*BROKEN, AttributeError, BadZipFile, LightGBMError, UntrustedTypesFoundException)
+    damaged = (
+        *BROKEN,
+        AttributeError,
+        BadZipFile,
+        LightGBMError,
+        SafetensorError,
+        UntrustedTypesFoundException,
+    )
     try:
         return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
     except damaged as error:
@@ -79,8 +97,11 @@ def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:
     if document["feature_names_in"] is not None:
         model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
     model.encoder_ = Encoder(**document["encoder"])
-    model.report_, model.held_out_ = document["report"], None
+    model.report_, model._parts_held_out = document["report"], None
     size = len(model.classes_)
     model.parts_ = {name: PARTS[name].load(path, size) for name in model.parts}
-    model.offsets_ = np.asarray(document["offsets"], dtype=np.float64)
+    if document["format"] == 1:
+        old_decision(model, document["offsets"], document["version"])
+    else:
+        restore_decision(model, document, load_file(path / TENSORS))
     return model

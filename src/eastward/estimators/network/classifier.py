@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch.utils.data import DataLoader
 
-from eastward.estimators.network import construction, fitting, preparation, saving, streaming
+from eastward import _checks
+from eastward.decisions.multilabel import multilabel_thresholds
+from eastward.decisions.tuning import DecisionOptions, HeldOut
+from eastward.estimators.base import DecidingClassifier
+from eastward.estimators.network import construction, fitting, preparation, saving
+from eastward.estimators.network.stage_report import choose_stage, with_class_names
+from eastward.metrics import Metric
 from eastward.training import (
     Callback,
+    LoaderBatches,
     Rows,
     StackedMLP,
 )
@@ -30,12 +36,13 @@ __all__ = ["EASTClassifier"]
 PREDICTION_ROWS = 65_536
 
 
-class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class EASTClassifier(DecidingClassifier):
     """Neural network classifier whose loss, selection and decision are one metric.
 
-    By default five networks are cross-fitted as one batched graph: a cross-entropy start, offsets per class tuned
-    for the metric on held-out predictions, a stage in which the metric itself is the loss (EAST) started at that
-    decision, and the offsets tuned again. ``predict`` is the arg max of ``predict_proba``.
+    By default five networks are cross-fitted as one batched graph: a cross-entropy start, then a stage in which the
+    metric itself is the loss (EAST), started at the decision that the metric wants. Held-out rows say whether that
+    stage is kept. Their predictions calibrate the probabilities and tune the decision (:func:`eastward.tune_decision`):
+    :meth:`predict` is the decision, :meth:`predict_proba` are probabilities, and the two need not agree.
 
     Parameters
     ----------
@@ -64,17 +71,19 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     patience : int, default=15
         Epochs without a better validation loss before a network stops (or cools, under "paper").
     aligned : bool, default=True
-        Whether ``recipe="auto"`` has its metric stage.
+        Whether ``recipe="auto"`` has its metric stage; it is kept where held-out rows prefer it.
     refit : bool, default=False
         For one network (``n_folds=1``) under ``recipe="auto"``: the rows that were held out stop cross-entropy and tune
         the decision, and are then trained on as well, first by cross-entropy and then by the metric. It takes half as
         long again. ``report_`` is of the network before: judge the last one by rows of your own.
     tune_decision : bool or "auto", default="auto"
-        Whether offsets per class are tuned on held-out predictions at the end; "auto": under ``recipe="auto"``, for a
-        single network only if offsets tuned without a fold's rows beat arg max on them. For cross-fitted networks,
-        up to 10 000 held-out rows of equal weight, expectations stand for three quarters of the labels
-        (:func:`eastward.decisions.smoothed_offsets`), and no class is given up that the metric counts
-        (:func:`eastward.decisions.keep_classes`).
+        Whether the decision is tuned on held-out predictions; otherwise it is the most probable class. "auto": under
+        ``recipe="auto"``, and where constraints or abstention ask for it. Kept only where cross-validation favours it;
+        no class is given up that the metric counts (:func:`eastward.decisions.keep_classes`).
+    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
+        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
+        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
     temperature, cooling_rate, max_cold_steps : float, float, int
         Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.
     validation_fraction : float, default=0.2
@@ -112,10 +121,11 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray
         Labels (label columns for multilabel targets).
-    offsets_ : ndarray
-        Added to the log-probabilities before the arg max.
+    calibration_, decision_, offsets_, held_out_
+        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        For multilabel targets there are ``offsets_`` of the labels' log-odds alone.
     report_ : dict
-        What each stage brought on held-out rows, in numbers and sentences.
+        What each stage and the decision brought on held-out rows; :meth:`summary` says it in words.
     history_ : list of dict
         Numbers of every epoch.
     members_ : Module
@@ -150,6 +160,13 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         aligned: bool = True,
         refit: bool = False,
         tune_decision: bool | str = "auto",
+        subject_to: Any = None,
+        confidence: float = 0.95,
+        on_infeasible: str = "raise",
+        abstain_cost: float | None = None,
+        coverage: float | None = None,
+        abstain_label: Any = None,
+        calibrate: str = "auto",
         temperature: float = 0.2,
         cooling_rate: float = 0.8,
         max_cold_steps: int = 3,
@@ -183,6 +200,13 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.aligned = aligned
         self.refit = refit
         self.tune_decision = tune_decision
+        self.subject_to = subject_to
+        self.confidence = confidence
+        self.on_infeasible = on_infeasible
+        self.abstain_cost = abstain_cost
+        self.coverage = coverage
+        self.abstain_label = abstain_label
+        self.calibrate = calibrate
         self.temperature = temperature
         self.cooling_rate = cooling_rate
         self.max_cold_steps = max_cold_steps
@@ -217,7 +241,8 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Parameters
         ----------
         X : array-like, DataFrame, Tensor, dict of Tensor, DataLoader, or path
-            ``(n_samples, n_features)`` numbers; any rank with a module of your own. A DataLoader yields
+            ``(n_samples, n_features)`` numbers, or a frame with words, dates and gaps; any rank with a module of your
+            own. A DataLoader yields
             ``(inputs, targets)`` or ``(inputs, targets, weights)``, is used as it is, and needs ``validation_data``.
             A path names a Parquet file, or a folder of them, whose numeric columns are streamed: the table may be
             larger than memory.
@@ -236,73 +261,126 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self
         """
         construction.check_parameters(self)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        generator = torch.Generator().manual_seed(self._seed)
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if groups is not None and (streaming.is_stream(X) or isinstance(X, DataLoader)):
-                preparation.fail_groups()
-            if streaming.is_stream(X):
-                fitting.fit_stream(self, X, y, sample_weight, validation_data, seed)
-            elif isinstance(X, DataLoader):
-                fitting.fit_loader(self, X, y, sample_weight, validation_data, seed)
-            else:
-                fitting.fit_table(self, X, y, sample_weight, validation_data, seed, groups)
+            torch.manual_seed(self._seed)
+            ready = fitting.prepare(self, X, y, sample_weight, validation_data, groups, generator)
+            if isinstance(ready.source, LoaderBatches):
+                inputs = ready.rows.inputs
+                self.n_features_in_ = None if isinstance(inputs, dict) else inputs.shape[1]
+            self._fit_prepared(ready, generator)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Class probabilities with the decision folded in: their arg max is :meth:`predict`.
+    def fit_prepared(self, ready: fitting.Prepared, n_features: int, seed: int) -> Self:
+        """Train on rows that an ensemble has prepared.
 
-        ``softmax(log p + offsets)``, where p is the mean of the networks' probabilities. Multilabel targets:
-        ``(n_samples, n_labels)``, and 0.5 is the decision.
+        Parameters
+        ----------
+        ready : Prepared
+            Rows, dealt out to networks.
+        n_features : int
+            Columns before scaling.
+        seed : int
+            Of everything random.
 
         Returns
         -------
-        ndarray
-            ``(n_samples, n_classes)``.
+        self
         """
-        scores = self._scores(X)
-        if self.multilabel_:
-            return torch.sigmoid(scores).numpy()
-        return torch.softmax(scores, dim=1).numpy()
+        self._seed, self.n_features_in_ = seed, n_features
+        self._fit_prepared(ready, torch.Generator().manual_seed(seed))
+        return self
+
+    def _fit_prepared(self, ready: fitting.Prepared, generator: torch.Generator) -> None:
+        """Train on rows that are ready, keep the stage that held-out rows prefer, and tune the decision."""
+        labels = ready.labels
+        self.classes_, self.multilabel_ = labels.classes, labels.multilabel
+        self.metric_ = self._resolved_metric(labels.classes.tolist())
+        self._check_asked(labels.classes)
+        self.scaler_, self.encoder_ = ready.scaler, ready.encoder
+        self.n_folds_ = ready.n_folds
+        if ready.class_counts is not None:
+            self.class_counts_ = ready.class_counts
+        trained = fitting.train(self, ready, self.metric_, self._seed, generator)
+        result, rows = trained.result, ready.rows
+        self.members_, self.history_ = trained.members, result.history
+        self._stage = choose_stage(result, rows, self.metric_)
+        if self._stage.name in result.weights:
+            self.members_.load_state_dict(result.weights[self._stage.name])
+        self.members_.eval().requires_grad_(requires_grad=False)
+        self.n_iter_ = len(self.history_)
+        names = labels.classes.tolist()
+        told = (with_class_names(note, names) for note in result.notes)
+        self._notes, self._interrupted = [*trained.notes, *told], result.interrupted
+        held = result.held_out[self._stage.name]
+        weights = None if rows.weights is None else rows.weights[held.rows].double().numpy()
+        codes = rows.targets[held.rows].numpy()
+        logits = held.logits.double()
+        # A network that went on with all rows held none out.
+        self.held_out_ = None
+        if not self.refit:
+            scores = logits if self.multilabel_ else torch.log_softmax(logits, dim=1)
+            self.held_out_ = HeldOut(scores.numpy(), codes, weights)
+        self._decide(self.held_out_, "EASTClassifier.fit")
 
     def raw_predict_proba(self, X: Any) -> NDArray[Any]:
-        """Mean probabilities of the networks, without the tuned offsets.
+        """Mean probabilities of the networks, before calibration.
 
         Returns
         -------
         ndarray
             ``(n_samples, n_classes)``.
         """
-        scores = self._scores(X) - torch.from_numpy(self.offsets_)
+        check_is_fitted(self)
+        scores = torch.from_numpy(self._log_probabilities(X))
         return (torch.sigmoid(scores) if self.multilabel_ else torch.softmax(scores, dim=1)).numpy()
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Scores whose largest one is the decision; for two classes one number, positive for the second.
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Calibrated probabilities; for multilabel targets, the mean probabilities of the networks for each label.
 
         Returns
         -------
         ndarray
-            ``(n_samples,)`` or ``(n_samples, n_classes)``.
+            ``(n_samples, n_classes)``.
         """
-        scores = self._scores(X)
-        if len(self.classes_) == 2 and not self.multilabel_:
-            return (scores[:, 1] - scores[:, 0]).numpy()
-        return scores.numpy()
+        check_is_fitted(self)
+        return self.raw_predict_proba(X) if self.multilabel_ else self._probabilities(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """What each decision is worth; for two classes the difference, positive for ``classes_[1]``.
+
+        Returns
+        -------
+        ndarray
+            ``(n_samples,)`` or ``(n_samples, n_classes)``; for multilabel targets log-odds, positive for a label that
+            is given.
+        """
+        check_is_fitted(self)
+        if self.multilabel_:
+            return np.asarray(self._log_probabilities(X) + self._label_offsets)
+        return super().decision_function(X)
+
+    def predict(self, X: Any, prior: Any = None) -> NDArray[Any]:
         """Labels of ``X``.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        prior : array-like of shape (n_classes,), mapping or "auto", optional
+            Class frequencies of these samples, if they differ from those of training.
 
         Returns
         -------
         ndarray
             ``(n_samples,)``, or ``(n_samples, n_labels)`` indicators.
         """
-        probabilities = self.predict_proba(X)
+        check_is_fitted(self)
         if self.multilabel_:
-            return (probabilities > 0.5).astype(int)
-        chosen: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
-        return chosen
+            return (self.decision_function(X) > 0).astype(int)
+        return super().predict(X, prior)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The target metric of the predictions; negative for metrics where lower is better.
@@ -311,47 +389,96 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         -------
         float
         """
-        probabilities = torch.from_numpy(self.predict_proba(X))
-        scores = probabilities - 0.5 if self.multilabel_ else probabilities
+        check_is_fitted(self)
+        if not self.multilabel_:
+            return super().score(X, y, sample_weight)
+        scores = torch.from_numpy(self.decision_function(X))
         targets = preparation.known_labels(y, self.classes_, argument="y")
         weights = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
-        rows = Rows(None, targets, None, [], [], len(self.classes_), self.multilabel_)
+        rows = Rows(None, targets, None, [], [], len(self.classes_), multilabel=True)
         value = float(self.metric_(hard_table(scores, targets, weights, rows)))
         return value if self.metric_.higher_is_better else -value
 
-    def save(self, path: Any) -> None:
-        """Write the fitted classifier to the folder ``path``: safetensors and JSON, nothing that executes."""
-        saving.save(self, Path(path))
+    @property
+    def offsets_(self) -> NDArray[Any] | None:
+        """The decision as offsets of log-probabilities (of labels' log-odds); None where it is more than that."""
+        return self._label_offsets if self.multilabel_ else self.decision_.offsets_
 
     @classmethod
     def load(cls, path: Any, *, module: Any = None) -> Self:
         """A classifier that :meth:`save` wrote; ``module`` is needed if it was trained with one of your own."""
         return saving.load(cls, Path(path), module)
 
+    def _save(self, path: Path) -> None:
+        saving.save(self, path)
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether training has ended."""
-        return hasattr(self, "offsets_")
+        return hasattr(self, "report_")
 
     def __sklearn_tags__(self) -> Any:
         """Multilabel targets are welcome; inputs of any rank with a module."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.three_d_array = self.module is not None
+        tags.input_tags.allow_nan = tags.input_tags.categorical = self.module is None
         return tags
 
-    def _scores(self, X: Any) -> Tensor:
-        """Log-probabilities (log-odds for independent labels) plus offsets, ``(n, C)``."""
-        check_is_fitted(self)
+    def _check_asked(self, classes: NDArray[Any]) -> None:
+        """What is asked of the decision has to make sense before anything is trained."""
+        if not self.multilabel_:
+            self._check_decision(classes.tolist())
+            return
+        for name in ("subject_to", "abstain_cost", "coverage"):
+            if getattr(self, name) is not None:
+                advice = "Tune one label alone with eastward.tune_decision."
+                got = repr(getattr(self, name))
+                _checks.fail("EASTClassifier.fit", name, "None for multilabel targets", got, advice)
+
+    def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
+        options = super()._options(classes, seed)
+        if self.tune_decision == "auto":
+            return replace(options, tune=self.recipe == "auto" or options.asks_for_more)
+        return replace(options, tune=bool(self.tune_decision))
+
+    def _decide(self, held: HeldOut | None, caller: str) -> None:
+        if not self.multilabel_:
+            super()._decide(held, caller)
+            return
+        self.metric_ = self._resolved_metric(self.classes_.tolist())
+        size = len(self.classes_)
+        tune = self.recipe == "auto" if self.tune_decision == "auto" else bool(self.tune_decision)
+        self._label_offsets: NDArray[Any] = np.zeros(size)
+        words = "Each label is given from a probability of one half on."
+        rows = 0 if held is None else len(held.codes)
+        if tune and held is not None:
+            self._label_offsets = _label_thresholds(held, self.metric_)
+            words = "Each label has a threshold of its own, tuned on held-out rows."
+        found = {"metric": self.metric_.name, "held_out_rows": rows, "sentences": [words]}
+        self.report_ = self._full_report(found)
+
+    def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
+        stage = self._stage
+        found = {"stages": stage.stages, "notes": self._notes, "interrupted": self._interrupted}
+        sentences = [*stage.sentences, *decided["sentences"]]
+        if self.refit:
+            sentences.append(
+                "the network went on with all rows; what is said of stages is of the network before, on rows that it "
+                "had not seen"
+            )
+        return {**decided, **found, "shipped": stage.name, "sentences": sentences}
+
+    def _log_probabilities(self, X: Any) -> NDArray[Any]:
+        """Log-probabilities (log-odds for independent labels), ``(n, C)``."""
         features = construction.checked_features(self, X, reset=False)
+        features = construction.encoded(self, features, self.encoder_)
         count = len(next(iter(features.values())) if isinstance(features, dict) else features)
         parts = []
         with torch.no_grad():
             for start in range(0, count, PREDICTION_ROWS):
-                chosen = slice(start, start + PREDICTION_ROWS)
-                parts.append(
-                    self._member_scores(construction.network_inputs(self, take(features, chosen)))
-                )
-        return torch.cat(parts) + torch.from_numpy(self.offsets_)
+                chosen = take(features, slice(start, start + PREDICTION_ROWS))
+                parts.append(self._member_scores(construction.network_inputs(chosen, self.scaler_)))
+        return torch.cat(parts).numpy()
 
     def _member_scores(self, inputs: Any) -> Tensor:
         # In float32 a row's score would depend, in its last digit, on the rows beside it.
@@ -361,3 +488,11 @@ class EASTClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return torch.logit(torch.sigmoid(logits).mean(0), eps=1e-12)
         logs = torch.log_softmax(logits, dim=2)
         return torch.logsumexp(logs, dim=0) - math.log(len(logs))
+
+
+def _label_thresholds(held: HeldOut, metric: Metric) -> NDArray[Any]:
+    """Offsets of the log-odds of labels that do not exclude each other."""
+    found: NDArray[Any] = multilabel_thresholds(
+        held.scores, held.codes, metric, sample_weight=held.weight
+    ).numpy()
+    return found

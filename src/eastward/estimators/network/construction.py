@@ -6,7 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,9 +14,14 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.estimators.network.preparation import check_finite
+from eastward.estimators.frames import Encoder, checked_table, refuse_infinity
+from eastward.estimators.network.scaling import Scaler
 from eastward.training import SeparateMembers, SoloMember, StackedMLP
+from eastward.training.batches import take
 from eastward.training.members import Members
+
+if TYPE_CHECKING:
+    from eastward.estimators.network.classifier import EASTClassifier
 
 # Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
@@ -27,7 +32,7 @@ BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
 
 
-def check_parameters(model: Any) -> None:
+def check_parameters(model: EASTClassifier) -> None:
     """Numbers of the constructor that make no sense are refused before anything is trained."""
     caller = "EASTClassifier"
     for name in ("max_epochs", "patience", "max_cold_steps"):
@@ -52,7 +57,7 @@ def check_parameters(model: Any) -> None:
     _check_widths(caller, model.hidden)
 
 
-def _check_accumulation(caller: str, model: Any) -> None:
+def _check_accumulation(caller: str, model: EASTClassifier) -> None:
     if model.accumulate is not None:
         _checks.one_of(caller, "accumulate", model.accumulate, ("exact",), otherwise="None")
     if model.effective_batch is None:
@@ -65,7 +70,7 @@ def _check_accumulation(caller: str, model: Any) -> None:
         )
 
 
-def _check_flags(caller: str, model: Any) -> None:
+def _check_flags(caller: str, model: EASTClassifier) -> None:
     """A flag is True or False: any other word would count as True."""
     either = ("auto",)
     flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
@@ -76,7 +81,7 @@ def _check_flags(caller: str, model: Any) -> None:
             _checks.fail(caller, name, f"one of {expected}", _checks.describe(value))
 
 
-def _check_refit(caller: str, model: Any) -> None:
+def _check_refit(caller: str, model: EASTClassifier) -> None:
     """Training on all rows is for one network and its recipe; no row is left to tune a decision on."""
     if not model.refit:
         return
@@ -88,16 +93,16 @@ def _check_refit(caller: str, model: Any) -> None:
         _checks.fail(caller, "tune_decision", "'auto' or False with refit=True", True, advice)
 
 
-def check_one_network(model: Any, reason: str = "") -> None:
+def check_one_network(model: EASTClassifier, folds: int, reason: str = "") -> None:
     """``refit`` needs a network that held out rows of its own; ``reason`` says why there is none."""
-    if not model.refit or (model.n_folds_ == 1 and not reason):
+    if not model.refit or (folds == 1 and not reason):
         return
     if reason:
         expected, got = "False where rows to judge by are given or streamed", reason
         advice = "Leave refit alone, or pass all rows as X and y."
     else:
         expected = "False for anything but one network"
-        got = f"n_folds={model.n_folds_}: cross-fitted networks have used all rows"
+        got = f"n_folds={folds}: cross-fitted networks have used all rows"
         advice = "Set n_folds=1, or leave refit alone."
     _checks.fail("EASTClassifier", "refit", expected, got, advice)
 
@@ -110,7 +115,7 @@ def _check_widths(caller: str, hidden: Any) -> None:
         _checks.whole_number(caller, "hidden", width, at_least=1)
 
 
-def stage_options(model: Any, count: int, rarest: float | None = None) -> dict[str, Any]:
+def stage_options(model: EASTClassifier, count: int, rarest: float | None = None) -> dict[str, Any]:
     """What the recipes want to know; an automatic batch size grows with the rows.
 
     ``rarest`` is the share of the rarest class where batches cannot be stratified.
@@ -132,7 +137,7 @@ def stage_options(model: Any, count: int, rarest: float | None = None) -> dict[s
     }
 
 
-def _effective_batch(model: Any, batch_size: int, rarest: float | None) -> int | None:
+def _effective_batch(model: EASTClassifier, batch_size: int, rarest: float | None) -> int | None:
     """Rows of one exact step: as wanted, or enough for the rarest class where a batch has too few of it."""
     if model.accumulate == "exact":
         return int(model.effective_batch or 8 * batch_size)
@@ -141,7 +146,7 @@ def _effective_batch(model: Any, batch_size: int, rarest: float | None) -> int |
     return min(LARGEST_STEP, math.ceil(ROWS_OF_EACH_CLASS / rarest))
 
 
-def num_bins(model: Any, count: int, features: int) -> int:
+def num_bins(model: EASTClassifier, count: int, features: int) -> int:
     """Into how many pieces features are cut; "auto" does it where rows are too few to learn the bends."""
     if model.module is not None:
         return 0
@@ -150,7 +155,7 @@ def num_bins(model: Any, count: int, features: int) -> int:
     return BINS if count <= ROWS_FOR_PIECES and features * BINS <= LARGEST_WIDTH else 0
 
 
-def num_folds(model: Any, count: int) -> int:
+def num_folds(model: EASTClassifier, count: int) -> int:
     """How many networks are cross-fitted; never more than the rows allow."""
     if model.n_folds != "auto":
         wanted = int(model.n_folds)
@@ -160,13 +165,13 @@ def num_folds(model: Any, count: int) -> int:
     return max(1, min(wanted, count // 2))
 
 
-def fabric_options(model: Any) -> dict[str, Any]:
+def fabric_options(model: EASTClassifier) -> dict[str, Any]:
     """What Lightning Fabric has to know."""
     names = ("accelerator", "devices", "strategy", "precision", "loggers")
     return {name: getattr(model, name) for name in names}
 
 
-def new_members(model: Any, num_inputs: Any, num_outputs: int) -> Members:
+def new_members(model: EASTClassifier, num_inputs: Any, num_outputs: int) -> Members:
     """Untrained networks: ``n_folds_`` of the default kind, or of the user's."""
     if model.module is None:
         return StackedMLP(model.n_folds_, [num_inputs, *model.hidden, num_outputs], model.dropout)
@@ -209,23 +214,59 @@ def concatenated(first: Any, second: Any) -> Any:
     return torch.cat([first, second])
 
 
-def checked_features(model: Any, X: Any, *, reset: bool) -> Any:
-    """Checked features: a NumPy table, or tensors as they are for a user's module."""
+def checked_features(model: EASTClassifier, X: Any, *, reset: bool) -> Any:
+    """Checked features: a NumPy table or a frame of words, or tensors as they are for a user's module."""
     if model.module is not None and (isinstance(X, dict) or getattr(X, "ndim", 2) != 2):
         if reset:
             model.n_features_in_ = None if isinstance(X, dict) else X.shape[1]
         return as_tensors(X)
+    if model.module is None:
+        return checked_table(model, X, reset=reset)
     table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
-    check_finite(table, getattr(model, "feature_names_in_", None))
+    _refuse_gaps(model, table)
     return table
 
 
-def network_inputs(model: Any, features: Any) -> Any:
-    """Features as tensors, scaled if the model has a scaler."""
+def fitted_encoder(model: EASTClassifier, features: Any) -> Encoder | None:
+    """How words, dates and gaps become numbers; None where there are none, and for a module of the user's."""
+    if model.module is not None:
+        return None
+    if _is_frame(features) or any(np.isnan(column).any() for column in features.T):
+        return Encoder.of(features)
+    return None
+
+
+def encoded(model: EASTClassifier, features: Any, encoder: Encoder | None) -> Any:
+    """Features as finite numbers, as the network was or will be trained on them."""
+    if encoder is not None:
+        return encoder.filled(encoder.raw(features))
+    if isinstance(features, np.ndarray):
+        _refuse_gaps(model, features)
+    elif _is_frame(features):
+        expected = "made of numbers, as in fit"
+        _checks.fail(type(model).__name__, "X", expected, "columns of words or dates")
+    return features
+
+
+def _refuse_gaps(model: EASTClassifier, table: Any) -> None:
+    refuse_infinity(table, getattr(model, "feature_names_in_", None), "EASTClassifier", gaps=False)
+
+
+def taken(features: Any, rows: Tensor) -> Any:
+    """Some rows of features of any kind."""
+    return features.iloc[rows.numpy()] if _is_frame(features) else take(features, rows)
+
+
+def _is_frame(features: Any) -> bool:
+    return hasattr(features, "iloc")
+
+
+def network_inputs(features: Any, scaler: Scaler | None) -> Any:
+    """Features as tensors, scaled if there is a scaler."""
     if isinstance(features, np.ndarray):
         with warnings.catch_warnings():
             # A table that may not be written to is safe: nothing here writes to its inputs.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             tensor = torch.from_numpy(np.ascontiguousarray(features))
-        return tensor if model.scaler_ is None else model.scaler_(tensor)
+        return tensor if scaler is None else scaler(tensor)
     return features

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from eastward.estimators.network.construction import as_tensors
 from eastward.estimators.network.preparation import CALLER, Labels, encode_labels, known_labels
 from eastward.estimators.network.rare_classes import Supply
 from eastward.training import Rows
+
+if TYPE_CHECKING:
+    from eastward.estimators.network.classifier import EASTClassifier
 
 __all__ = [
     "Held",
@@ -47,7 +50,7 @@ def check_arguments(y: Any, sample_weight: Any, validation: Any) -> None:
         _checks.fail(CALLER, "validation_data", "given with a DataLoader", "None", advice)
 
 
-def check_parameters(model: Any) -> None:
+def check_parameters(model: EASTClassifier) -> None:
     """Rows of a loader are not in memory: they can be neither weighted by class nor scaled."""
     if model.class_weight is not None:
         advice = "Let the loader yield (inputs, targets, weights)."

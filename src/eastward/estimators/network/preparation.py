@@ -14,12 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from eastward import _checks, metrics
-from eastward.metrics import Metric
+from eastward import _checks
 from eastward.training import Rows, assign_folds
 from eastward.training.grouped_folds import grouped_folds
 
-__all__ = ["Labels", "encode_labels", "fold_rows", "resolve_metric", "row_weights"]
+__all__ = ["Labels", "encode_labels", "fold_rows", "row_weights"]
 
 CALLER = "EASTClassifier.fit"
 
@@ -107,17 +106,6 @@ def _class_weights(
     return np.take(balanced, codes)
 
 
-def check_finite(features: NDArray[Any], names: Any) -> None:
-    """Name the columns that hold NaN or infinity."""
-    bad = [int(c) for c in range(features.shape[1]) if not np.isfinite(features[:, c]).all()]
-    if bad:
-        shown = [str(names[c]) if names is not None else f"column {c}" for c in bad[:5]]
-        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        advice = "Impute them first, for example with sklearn.impute.SimpleImputer in a pipeline."
-        got = f"NaN or inf in {', '.join(shown)}{more}"
-        _checks.fail("EASTClassifier", "X", "finite", got, advice)
-
-
 def fold_rows(
     inputs: Any,
     labels: Labels,
@@ -180,21 +168,3 @@ def _warn_of_singles(folds: Tensor, labels: Labels) -> None:
             f"classes with a single row cannot be validated and are only trained on: {names}",
             stacklevel=4,
         )
-
-
-def resolve_metric(metric: Any, options: Mapping[str, Any] | None, labels: Labels) -> Metric:
-    """The metric with its options bound; beta may name classes by their labels."""
-    if options is None:
-        return metrics.as_metric(metric)
-    bound = dict(options)
-    beta = bound.get("beta")
-    if isinstance(beta, Mapping):
-        positions = {name: index for index, name in enumerate(labels.classes.tolist())}
-        unknown = [name for name in beta if name not in positions]
-        if unknown:
-            expected = f"keyed by classes, {labels.classes.tolist()[:10]}"
-            _checks.fail(CALLER, "metric_options['beta']", expected, unknown)
-        bound["beta"] = {positions[name]: value for name, value in beta.items()}
-    if isinstance(metric, str):
-        return metrics.get(metric, **bound)
-    return metrics.as_metric(metric).with_options(**bound)

@@ -6,19 +6,27 @@ and renamed, so that a half-written model never stands under the final one.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from eastward import _checks
+from eastward.estimators.frames import Encoder
 from eastward.estimators.network.construction import new_members
 from eastward.estimators.network.scaling import Scaler
+from eastward.estimators.network.stage_report import StageChoice
+from eastward.estimators.saved_decision import (
+    decision_document,
+    decision_tensors,
+    old_decision,
+    restore_decision,
+)
 from eastward.saved_folder import (
     SavedFolder,
     feature_names,
@@ -30,18 +38,20 @@ from eastward.saved_folder import (
 )
 from eastward.training.members import Members
 
+if TYPE_CHECKING:
+    from eastward.estimators.network.classifier import EASTClassifier
+
 __all__ = ["load", "save"]
 
-FOLDER = SavedFolder("eastward.EASTClassifier")
+FOLDER = SavedFolder("eastward.EASTClassifier", format=2)
 NAMED = "Score with it after loading: save a model trained with a metric that has a name."
 # Parameters that are objects of the training run, not of the model.
 NOT_SAVED = ("module", "checkpoint", "loggers", "callbacks", "random_state")
 T = TypeVar("T")
 
 
-def save(model: Any, path: Path) -> None:
+def save(model: EASTClassifier, path: Path) -> None:
     """Write ``model`` to the folder ``path``, replacing a model that is there."""
-    check_is_fitted(model)
     FOLDER.write(
         path,
         _description(model),
@@ -58,20 +68,27 @@ def _write_weights(tensors: dict[str, Tensor], path: Path) -> None:
     path.chmod(mode)
 
 
-def _tensors(model: Any) -> dict[str, Tensor]:
+def _tensors(model: EASTClassifier) -> dict[str, Tensor]:
     tensors = {f"members.{k}": v.contiguous() for k, v in model.members_.state_dict().items()}
-    tensors["offsets"] = torch.from_numpy(np.ascontiguousarray(model.offsets_))
+    if model.multilabel_:
+        tensors["offsets"] = torch.from_numpy(np.ascontiguousarray(model.offsets_))
+    else:
+        tensors |= decision_tensors(model)
     if model.scaler_ is not None:
         tensors |= {f"scaler.{name}": value for name, value in model.scaler_.tensors().items()}
     return tensors
 
 
-def _description(model: Any) -> dict[str, Any]:
+def _description(model: EASTClassifier) -> dict[str, Any]:
     parameters = {k: plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
     if not isinstance(model.metric, str):
         parameters["metric"] = None  # an object; the metric below is the same one
+    encoder = model.encoder_
     return {
         "parameters": parameters,
+        "encoder": None if encoder is None else asdict(encoder),
+        **({} if model.multilabel_ else decision_document(model)),
+        "stage": asdict(model._stage),  # noqa: SLF001 - this file is the other half of the class
         "metric": metric_document(model.metric_, NAMED),
         "own_module": model.module is not None,
         "classes": model.classes_.tolist(),
@@ -118,7 +135,22 @@ def _described(
     model.n_iter_ = len(model.history_)
     scaling = {k.removeprefix("scaler."): v for k, v in tensors.items() if k.startswith("scaler.")}
     model.scaler_ = Scaler.from_tensors(scaling) if scaling else None
-    model.offsets_ = tensors["offsets"].numpy()
+    encoder = document.get("encoder")
+    model.encoder_ = None if encoder is None else Encoder(**encoder)
+    report = model.report_
+    stage = document.get("stage") or {
+        "name": report["stages"][-1]["name"],
+        "stages": report["stages"],
+        "sentences": report["sentences"],
+    }
+    model._stage = StageChoice(**stage)
+    model._notes, model._interrupted = report["notes"], report["interrupted"]
+    if model.multilabel_:
+        model.held_out_, model._label_offsets = None, tensors["offsets"].double().numpy()
+    elif document["format"] == 1:
+        old_decision(model, tensors["offsets"].double().numpy(), document["version"])
+    else:
+        restore_decision(model, document, tensors)
     return model
 
 
@@ -128,7 +160,11 @@ def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -
             "Call load(path, module=...) with the class, factory or module it was trained with."
         )
         _checks.fail("load", "module", "given for this model", "None", advice)
-    inputs = document["n_features_in"] if model.scaler_ is None else model.scaler_.width
+    inputs = document["n_features_in"]
+    if model.scaler_ is not None:
+        inputs = model.scaler_.width
+    elif model.encoder_ is not None:
+        inputs = model.encoder_.width
     members = new_members(model, inputs, len(document["classes"]))
     state = {k.removeprefix("members."): v for k, v in tensors.items() if k.startswith("members.")}
     try:

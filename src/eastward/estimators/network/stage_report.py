@@ -1,56 +1,97 @@
-"""What each stage of training brought, measured on rows that were held out."""
+"""What each stage of training brought on rows that were held out, and which stage they prefer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from eastward.decisions import multilabel_thresholds, tune_offsets
+from eastward.decisions.estimating import jackknife_error
 from eastward.metrics import Metric
 from eastward.training import Rows, TrainingResult
 from eastward.training.runner import HeldOut
 from eastward.training.scoring import hard_table
 
-__all__ = ["stage_report"]
+__all__ = ["StageChoice", "choose_stage", "with_class_names"]
 
 INNER_FOLDS = 5
+# A stage replaces the one before it if it gains more than this many standard errors on held-out rows.
+STAGE_GUARD = 0.5
 
 
-def stage_report(
-    result: TrainingResult,
-    rows: Rows,
-    metric: Metric,
-    classes: Sequence[Any],
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Held-out scores after each stage, with arg max and with a tuned decision, and sentences on them.
+@dataclass(frozen=True)
+class StageChoice:
+    """The stage that held-out rows prefer, and what they say about all of them.
 
-    The tuned decision is scored across folds: offsets for the rows of one fold come from the other folds, so the
-    number does not flatter itself. The trainer speaks of classes by their positions; here they get their names.
-    ``notes`` are sentences from before training.
-
-    Returns
-    -------
-    dict
-        ``metric``, ``stages`` (name, arg max, tuned), ``sentences``, ``notes``, ``interrupted``.
+    Attributes
+    ----------
+    name : str
+        Of the stage whose networks are kept.
+    stages : list of dict
+        ``name``, ``argmax`` and ``tuned`` (the metric on held-out rows), ``gain`` and ``standard_error`` against the
+        stage kept until then, and whether it is ``kept``.
+    sentences : list of str
+        The same in words.
     """
-    stages = []
+
+    name: str
+    stages: list[dict[str, Any]]
+    sentences: list[str]
+
+
+def choose_stage(result: TrainingResult, rows: Rows, metric: Metric) -> StageChoice:
+    """Compare the stages on rows that were held out; a later one has to show that it is better.
+
+    Both are judged with a decision that was tuned without each row's fold, so that no number flatters itself. A stage
+    that trained on all rows held none out: what was asked for there is kept.
+    """
+    best, stages = "", []
+    tuned = {name: _cross_fitted(held, rows, metric) for name, held in result.held_out.items()}
     for name, held in result.held_out.items():
-        plain = _score(held.logits, held, rows, metric)
-        tuned = _score(_cross_fitted(held, rows, metric), held, rows, metric)
-        stages.append({"name": name, "argmax": plain, "tuned": tuned})
-    return {
-        "metric": metric.name,
-        "held_out_rows": len(next(iter(result.held_out.values())).rows),
-        "stages": stages,
-        "sentences": _sentences(stages, metric),
-        "notes": [*notes, *(with_class_names(note, classes) for note in result.notes)],
-        "interrupted": result.interrupted,
-    }
+        stage: dict[str, Any] = {
+            "name": name,
+            "argmax": _score(held.logits, held, rows, metric),
+            "tuned": _score(tuned[name], held, rows, metric),
+        }
+        if best:
+            gain, error = _gain(tuned[best], tuned[name], held, rows, metric)
+            # Weights of an earlier stage are there only if this one is to be judged.
+            kept = gain > STAGE_GUARD * error or best not in result.weights
+            stage |= {"gain": gain, "standard_error": error, "kept": kept}
+        if not best or stage["kept"]:
+            best = name
+        stages.append(stage)
+    return StageChoice(best, stages, _sentences(stages, metric, best))
+
+
+def _gain(
+    before: Tensor, after: Tensor, held: HeldOut, rows: Rows, metric: Metric
+) -> tuple[float, float]:
+    """How much better the second scores are, and the jackknife error over folds."""
+    sign = 1 if metric.higher_is_better else -1
+
+    def gain(chosen: Tensor) -> float:
+        part = HeldOut(held.rows[chosen], held.logits[chosen], held.folds[chosen])
+        values = (_score(scores[chosen], part, rows, metric) for scores in (after, before))
+        first, second = values
+        return sign * (first - second)
+
+    folds = _judging_folds(held)
+    every = torch.ones(len(folds), dtype=torch.bool)
+    left_out = [gain(folds != fold) for fold in folds.unique()]
+    return gain(every), jackknife_error(torch.tensor(left_out, dtype=torch.float64))
+
+
+def _judging_folds(held: HeldOut) -> Tensor:
+    """Who held each row out; for a single network, parts of its rows."""
+    if int(held.folds.max()) > 0:
+        return held.folds
+    return torch.arange(len(held.folds)) % INNER_FOLDS
 
 
 def with_class_names(note: str, classes: Sequence[Any]) -> str:
@@ -75,9 +116,7 @@ def _score(scores: Tensor, held: HeldOut, rows: Rows, metric: Metric) -> float:
 
 def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
     """Held-out scores shifted by offsets that were tuned on other folds."""
-    folds = held.folds
-    if int(folds.max()) == 0:
-        folds = torch.arange(len(folds)) % INNER_FOLDS
+    folds = _judging_folds(held)
     scores = held.logits.double()
     if not rows.multilabel:
         scores = torch.log_softmax(scores, dim=1)
@@ -96,18 +135,18 @@ def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
     return shifted
 
 
-def _sentences(stages: list[dict[str, Any]], metric: Metric) -> list[str]:
+def _sentences(stages: list[dict[str, Any]], metric: Metric, best: str) -> list[str]:
     lines = []
-    before: float | None = None
     for stage in stages:
         lines.append(
             f"{stage['name']}: held-out {metric.name} {stage['argmax']:.4f} by arg max, "
             f"{stage['tuned']:.4f} ({stage['tuned'] - stage['argmax']:+.4f}) with a tuned decision"
         )
-        if before is not None:
-            change = stage["tuned"] - before
-            better = change > 0 if metric.higher_is_better else change < 0
-            verb = "improved" if better else "worsened" if change else "changed"
-            lines.append(f"{stage['name']} {verb} the tuned score by {abs(change):.4f}")
-        before = stage["tuned"]
+        if "gain" in stage:
+            verdict = "kept" if stage["kept"] else "not kept"
+            lines.append(
+                f"{stage['name']} gains {stage['gain']:+.4f} ± {stage['standard_error']:.4f}: {verdict}"
+            )
+    if len(stages) > 1:
+        lines.append(f"the networks are those after the stage {best!r}")
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from eastward import _checks
+from eastward.estimators.frames import refuse_infinity
 from eastward.estimators.network.preparation import (
     CALLER,
     Labels,
-    check_finite,
     encode_labels,
 )
 from eastward.estimators.network.scaling import Scaler
@@ -29,6 +29,9 @@ from eastward.training.streams import (
     RowShares,
     StreamBatches,
 )
+
+if TYPE_CHECKING:
+    from eastward.estimators.network.classifier import EASTClassifier
 
 __all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_for"]
 
@@ -101,7 +104,7 @@ class Prepare:
         table = numbers(chosen)
         # One pass over memory in its order; only if something is wrong are columns looked at one by one.
         if not np.isfinite(table.sum()):
-            check_finite(table, list(self.columns))
+            refuse_infinity(table, list(self.columns), "EASTClassifier", gaps=False)
         return table
 
 
@@ -160,7 +163,7 @@ def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Ta
     return pa.concat_tables(parts)
 
 
-def as_stream(model: Any, X: Any, y: Any, weight: str | None, seed: int) -> TableStream:
+def as_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -> TableStream:
     """What a user gave, as a stream."""
     if isinstance(X, TableStream):
         return X
@@ -174,7 +177,7 @@ def as_stream(model: Any, X: Any, y: Any, weight: str | None, seed: int) -> Tabl
     if weight is not None:
         table.check_column(weight, argument="sample_weight")
     columns = table.columns_without([y] if weight is None else [y, weight])
-    shares = draw_shares(table, seed % 2**31, held=float(model.validation_fraction))
+    shares = draw_shares(table, model._seed % 2**31, held=float(model.validation_fraction))  # noqa: SLF001
     return TableStream(table, y, columns, shares, weight=weight)
 
 
@@ -189,11 +192,20 @@ def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
     return encode_labels(np.asarray(list(counts))), counts
 
 
-def prepared_stream(
-    model: Any, X: Any, y: Any, weight: str | None, seed: int
-) -> tuple[Rows, StreamBatches, Labels]:
-    """Held-out rows in memory, the others as a stream, and the labels; sets what the model remembers of features."""
-    stream = as_stream(model, X, y, weight, seed)
+@dataclass(frozen=True)
+class PreparedStream:
+    """Held-out rows in memory, the others as a stream, and what is known of features and labels."""
+
+    rows: Rows
+    source: StreamBatches
+    labels: Labels
+    scaler: Scaler | None
+    class_counts: dict[Any, int]
+
+
+def prepared_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -> PreparedStream:
+    """Rows to judge by and rows to train on; the model learns the number and the names of the columns."""
+    stream = as_stream(model, X, y, weight)
     labels, counts = stream_labels(stream)
     classes = labels.classes
     weighting = weighting_of(
@@ -206,12 +218,12 @@ def prepared_stream(
         model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
     bins = 0 if model.bins == "auto" else int(model.bins)  # rows are many, and pieces take memory
-    model.scaler_ = Scaler.of(sample, bins=bins) if wanted else None
-    prepare = replace(prepare, scaler=model.scaler_)
+    scaler = Scaler.of(sample, bins=bins) if wanted else None
+    prepare = replace(prepare, scaler=scaler)
     held = prepare(rows_for(stream, "held", stream.names))
     every = torch.arange(len(held.targets))
     rows = Rows(held.inputs, held.targets, held.weights, [every[:0]], [every], len(classes))
     at_once = SLICE_ROWS if stream.vectorize is None else VECTORIZED_ROWS
     source = StreamBatches(stream.table, stream.shares, prepare, stream.names, slice_rows=at_once)
-    model.class_counts_ = {name: counts[name] for name in classes.tolist()}
-    return rows, source, labels
+    by_class = {name: counts[name] for name in classes.tolist()}
+    return PreparedStream(rows, source, labels, scaler, by_class)

@@ -1,14 +1,26 @@
 /* From stored scores to decisions, tables and numbers: functions only, nothing of the page.
    Rows of a table are true classes, columns decided ones. */
 
-function decideByOffsets(logs, offsets) {
+/* The class with the largest exp(b_j) p_j + s_j; without shifts s this is the argmax of log p + b. */
+function decideByOffsets(logs, offsets, shifts) {
+  const worth = shifts
+    ? (row, j) => Math.exp(row[j] + offsets[j]) + shifts[j]
+    : (row, j) => row[j] + offsets[j];
   return logs.map((row) => {
     let best = 0;
     for (let j = 1; j < row.length; j++) {
-      if (row[j] + offsets[j] > row[best] + offsets[best]) best = j;
+      if (worth(row, j) > worth(row, best)) best = j;
     }
     return best;
   });
+}
+
+/* The offset from which on one class wins over the others. */
+function winningOffset(row, offsets, shifts, label) {
+  const rivals = row.map((_, j) => j).filter((j) => j !== label);
+  if (!shifts) return Math.max(...rivals.map((j) => row[j] + offsets[j])) - row[label];
+  const best = Math.max(...rivals.map((j) => Math.exp(row[j] + offsets[j]) + shifts[j])) - shifts[label];
+  return best > 0 ? Math.max(-30, Math.log(best) - row[label]) : -30;
 }
 
 /* The decision with the lowest expected cost; of equal ones the first. */
@@ -107,9 +119,8 @@ function metricValue(name, confusion, cost) {
 /* Every distinct decision that the offset of one class can bring, the others staying where they are. */
 function tradeOff(scores, offsets, label) {
   const rows = scores.log_probabilities.map((row, n) => {
-    const others = row.map((value, j) => (j === label ? -Infinity : value + offsets[j]));
     return {
-      margin: Math.max(...others) - row[label],
+      margin: winningOffset(row, offsets, scores.shifts, label),
       hit: scores.targets[n] === label,
       mass: scores.weights ? scores.weights[n] : 1,
     };

@@ -21,11 +21,11 @@ function setUpExplorer() {
   const betaWord = (value) => String(Number(value.toPrecision(2)));
 
   const tableOf = (decisions) => confusionOf(scores.targets, decisions, scores.weights, size);
-  const trained = tableOf(decideByOffsets(scores.log_probabilities, stored));
+  const trained = tableOf(decideByOffsets(scores.log_probabilities, stored, scores.shifts));
 
   function currentTable() {
     const logs = scores.log_probabilities;
-    return tableOf(mode() === "cost" ? decideByCost(logs, cost) : decideByOffsets(logs, offsets));
+    return tableOf(mode() === "cost" ? decideByCost(logs, cost) : decideByOffsets(logs, offsets, scores.shifts));
   }
 
   /* ---- what is shown ---- */
@@ -88,10 +88,13 @@ function setUpExplorer() {
 
   /* ---- the command that trains for what is seen ---- */
 
-  /* argmax(log p + b) is the cheapest decision where missing class i costs exp(b_i). */
+  /* The largest exp(b_j) p_j + s_j is the cheapest decision where missing class i costs exp(b_i), and deciding for j -s_j. */
   const costOfOffsets = () => {
-    const lowest = Math.min(...offsets);
-    return zeroOne.map((row, i) => row.map((wrong) => Number((wrong * Math.exp(offsets[i] - lowest)).toPrecision(4))));
+    const unit = Math.exp(-Math.min(...offsets));
+    const shifts = scores.shifts || offsets.map(() => 0);
+    const highest = Math.max(...shifts);
+    const price = (i, wrong, j) => wrong * Math.exp(offsets[i]) + highest - shifts[j];
+    return zeroOne.map((row, i) => row.map((wrong, j) => Number((unit * price(i, wrong, j)).toPrecision(4))));
   };
 
   /* Each word in a box of its own, or a narrow page would break "--out" after its hyphens. */

@@ -62,8 +62,12 @@ def check_two_classes(caller: str, y: Array, weight: Array | None) -> None:
         _checks.fail(caller, "y", "of two or more classes (with positive weight)", got)
 
 
-def partition(cv: Any, X: Any, y: Array) -> Splits:
-    """The splits of ``cv``; an integer means so many stratified folds, or as many as the data allow."""
+def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
+    """The splits of ``cv``; an integer means so many stratified folds, or as many as the data allow.
+
+    Folds are shuffled: rows of a table may be sorted, and what a fold of neighbours says about probabilities is not
+    what new rows will say.
+    """
     if not isinstance(cv, int):
         return list(check_cv(cv, y, classifier=True).split(X, y))
     labels, counts = np.unique(y, return_counts=True)
@@ -79,7 +83,8 @@ def partition(cv: Any, X: Any, y: Array) -> Splits:
     with warnings.catch_warnings():
         # A class of fewer samples than folds is in some folds only, which the tuning can bear.
         warnings.filterwarnings("ignore", message="The least populated class")
-        return list(StratifiedKFold(min(cv, counts.max())).split(np.zeros(len(y)), y))
+        folds = StratifiedKFold(min(cv, counts.max()), shuffle=True, random_state=seed)
+        return list(folds.split(np.zeros(len(y)), y))
 
 
 def cross_fitted_scores(
@@ -126,6 +131,6 @@ def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
     unknown = classes[codes] != labels
     if unknown.any():
         known = ", ".join(repr(label) for label in classes[:10].tolist())
-        got = f"{int(unknown.sum())} others, for example {labels[unknown][0]!r}"
+        got = f"{int(unknown.sum())} others, for example {labels[unknown].tolist()[0]!r}"
         _checks.fail(caller, "y", f"made of the labels seen in fit ({known})", got)
     return codes

@@ -1,8 +1,8 @@
-"""From a user's table to numbers: indicators for categories, medians for what is missing."""
+"""From a user's table to numbers: indicators for categories, numbers for dates, medians for what is missing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, va
 
 from eastward import _checks
 
-__all__ = ["Encoder", "checked_table"]
+__all__ = ["Encoder", "checked_table", "date_numbers", "is_date"]
 
 # Rarer categories than these of a column share the row of zeros with those never seen.
 MOST_CATEGORIES = 30
@@ -22,16 +22,65 @@ Array = NDArray[Any]
 def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
     """``X`` as a float32 array, or as the frame it is if it has columns of words; NaN may stay."""
     if not _has_words(X):
-        return validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite="allow-nan")
+        table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
+        refuse_infinity(table, getattr(model, "feature_names_in_", None), type(model).__name__)
+        return table
     _check_feature_names(model, X, reset=reset)
     _check_n_features(model, X, reset=reset)
     if len(X) == 0:
-        _checks.fail("EASTEnsembleClassifier", "X", "of one row at least", "an empty frame")
+        _checks.fail(type(model).__name__, "X", "of one row at least", "an empty frame")
     return X
+
+
+def refuse_infinity(table: Array, names: Any, caller: str, *, gaps: bool = True) -> None:
+    """Name the columns that hold infinity; without ``gaps``, those that hold NaN as well."""
+    # Column by column: a table may take half of the memory.
+    columns = [
+        c
+        for c in range(table.shape[1])
+        if (np.isinf(table[:, c]).any() if gaps else not np.isfinite(table[:, c]).all())
+    ]
+    if not columns:
+        return
+    shown = [str(names[c]) if names is not None else f"column {c}" for c in columns[:5]]
+    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+    what = "inf" if gaps else "NaN or inf"
+    advice = "Impute them first, for example with sklearn.impute.SimpleImputer in a pipeline."
+    if gaps:
+        advice = "Put NaN where a value is not known."
+    _checks.fail(caller, "X", "finite", f"{what} in {', '.join(shown)}{more}", advice)
 
 
 def _has_words(X: Any) -> bool:
     return hasattr(X, "dtypes") and hasattr(X, "iloc") and not all(map(_is_number, X.dtypes))
+
+
+def is_date(dtype: Any) -> bool:
+    """Whether a column of this type holds points in time.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_date(pd.Series(pd.to_datetime(["2024-05-01"])).dtype)
+    True
+    """
+    return getattr(dtype, "kind", "O") == "M"
+
+
+def date_numbers(column: Any) -> Array:
+    """Days since 1970, day of the week and hour of the day, ``(n, 3)``; NaN where the date is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> date_numbers(pd.Series(pd.to_datetime(["1970-01-02 12:00"])))
+    array([[ 1.5,  4. , 12. ]], dtype=float32)
+    """
+    times = column.dt.tz_convert(None) if getattr(column.dt, "tz", None) is not None else column
+    days = (times - np.datetime64("1970-01-01")).dt.total_seconds() / 86_400
+    hours = times.dt.hour + times.dt.minute / 60
+    parts = [np.asarray(part, dtype=np.float32) for part in (days, times.dt.dayofweek, hours)]
+    return np.stack(parts, axis=1)
 
 
 def _is_number(dtype: Any) -> bool:
@@ -50,25 +99,35 @@ class Encoder:
         What stands for a missing value of each encoded column, where one has to.
     incomplete : list of int
         Encoded columns that missed values in training; they get an indicator of that.
+    dates : list of int
+        Columns of points in time.
     """
 
     categories: list[list[str] | None]
     medians: list[float]
     incomplete: list[int]
+    dates: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: Any) -> Encoder:
         """The encoder of training rows."""
-        categories = [_categories(column) for column in _columns(table)]
-        raw = _numbers(table, categories)
+        columns = _columns(table)
+        categories = [_categories(column) for column in columns]
+        dates = [k for k, column in enumerate(columns) if is_date(column.dtype)]
+        raw = _numbers(table, categories, dates)
         missing = np.isnan(raw)
         known = [column[~gaps] for column, gaps in zip(raw.T, missing.T, strict=True)]
         medians = [float(np.median(values)) if len(values) else 0.0 for values in known]
-        return cls(categories, medians, np.flatnonzero(missing.any(axis=0)).tolist())
+        return cls(categories, medians, np.flatnonzero(missing.any(axis=0)).tolist(), dates)
+
+    @property
+    def width(self) -> int:
+        """Columns of :meth:`filled`."""
+        return len(self.medians) + len(self.incomplete)
 
     def raw(self, table: Any) -> Array:
         """Float32 ``(n, encoded columns)``; what is missing is NaN."""
-        return _numbers(table, self.categories)
+        return _numbers(table, self.categories, self.dates)
 
     def filled(self, raw: Array) -> Array:
         """:meth:`raw` without gaps: medians, and indicators of what was missing."""
@@ -84,7 +143,7 @@ def _columns(table: Any) -> list[Any]:
 
 
 def _categories(column: Any) -> list[str] | None:
-    if isinstance(column, np.ndarray) or _is_number(column.dtype):
+    if isinstance(column, np.ndarray) or _is_number(column.dtype) or is_date(column.dtype):
         return None
     counts = column.dropna().astype(str).value_counts()
     # By frequency, then by name: the order of rows must not matter.
@@ -92,12 +151,14 @@ def _categories(column: Any) -> list[str] | None:
     return ordered[:MOST_CATEGORIES]
 
 
-def _numbers(table: Any, categories: list[list[str] | None]) -> Array:
+def _numbers(table: Any, categories: list[list[str] | None], dates: list[int]) -> Array:
     if isinstance(table, np.ndarray):
         return table.astype(np.float32, copy=False)
     parts = []
     for position, (column, names) in enumerate(zip(_columns(table), categories, strict=True)):
-        if names is None:
+        if position in dates:
+            parts.append(date_numbers(column))
+        elif names is None:
             parts.append(_number_column(column, position)[:, None])
         else:
             words = column.astype(object).where(column.notna(), None)
@@ -112,8 +173,8 @@ def _number_column(column: Any, position: int) -> Array:
     except (TypeError, ValueError):
         got = f"{column.dtype} in column {column.name!r}"
         advice = "It held numbers in fit."
-        _checks.fail("EASTEnsembleClassifier", "X", "made of numbers there", got, advice)
+        _checks.fail("fit or predict", "X", "made of numbers there", got, advice)
     if np.isinf(values).any():
         got = f"infinity in column {position}"
-        _checks.fail("EASTEnsembleClassifier", "X", "free of infinity", got, "NaN is allowed.")
+        _checks.fail("fit or predict", "X", "free of infinity", got, "NaN is allowed.")
     return values

@@ -1,0 +1,415 @@
+"""What all four estimators share: calibrated probabilities, one decision, its report, and how it is changed.
+
+An estimator fits its models and leaves predictions of training rows by models that did not see them. From there the
+road is the same for all: the predictions are calibrated, a decision is tuned for the metric on them
+(:func:`eastward.tune_decision`), and ``report_`` says what it brings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from eastward import _checks, metrics
+from eastward.decisions.calibration import Calibration
+from eastward.decisions.conformal import prediction_sets
+from eastward.decisions.deciding import checked_abstain_cost
+from eastward.decisions.matrix import Decision
+from eastward.decisions.rules import abstention_label, labels_or_abstention
+from eastward.decisions.shifting import estimate_prior
+from eastward.decisions.solving import Objective
+from eastward.decisions.tuning import (
+    DecisionOptions,
+    HeldOut,
+    decision_table,
+    fit_decision,
+    without_held_out,
+)
+from eastward.estimators.cross_fitting import label_codes
+from eastward.metrics import Metric
+
+__all__ = ["DecidingClassifier", "resolve_metric"]
+
+Array = NDArray[Any]
+
+
+class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
+    """A classifier whose ``predict`` is a decision for a metric, and whose ``predict_proba`` are probabilities.
+
+    A subclass has the parameters below, gives ``_log_probabilities(X)``, and calls ``_conclude`` at the end of ``fit``.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        Labels, sorted.
+    metric_ : Metric
+        The metric with its options.
+    calibration_ : Calibration
+        From the models' probabilities to those of :meth:`predict_proba`.
+    decision_ : Decision
+        From :meth:`predict_proba` to :meth:`predict`; ``print`` says in words what it does.
+    held_out_ : HeldOut or None
+        Predictions of training rows by models that did not see them; :meth:`decide_by` works on them.
+    report_ : dict
+        What the decision brings on them, as plain data; :meth:`summary` says it in words.
+    """
+
+    metric: Any
+    subject_to: Any
+    confidence: float
+    on_infeasible: str
+    abstain_cost: float | None
+    coverage: float | None
+    abstain_label: Any
+    calibrate: str
+    metric_options: Mapping[str, Any] | None = None
+
+    classes_: Array
+    metric_: Metric
+    calibration_: Calibration
+    decision_: Decision
+    held_out_: HeldOut | None
+    report_: dict[str, Any]
+    _seed: int = 0
+
+    @abstractmethod
+    def _log_probabilities(self, X: Any) -> Array:
+        """Log-probabilities ``(N, C)`` of the models, before calibration."""
+
+    @property
+    def offsets_(self) -> Array | None:
+        """The decision as offsets ``(C,)`` of log-probabilities, with mean zero; None where it is more than that."""
+        return self.decision_.offsets_
+
+    def predict(self, X: Any, prior: Any = None) -> Array:
+        """Decisions: ``decision_`` applied to :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        prior : array-like of shape (n_classes,), mapping or "auto", optional
+            Class frequencies of these samples, in the order of ``classes_`` or by label, if they differ from those of
+            training; "auto" estimates them (:func:`eastward.decisions.estimate_prior`).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels; where nothing is decided, the abstention label: ``abstain_label``, or -1 for numbers, "abstain" for
+            text and None for booleans.
+        """
+        return self._decided(self._probabilities(X), prior)
+
+    def labels_of(self, probabilities: Array) -> Array:
+        """Labels for rows whose probabilities are known.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            What :meth:`predict_proba` returned.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            What :meth:`predict` returns.
+        """
+        return self._decided(probabilities, None)
+
+    def with_prior(self, prior: Any, probabilities: Any = None) -> Self:
+        """The same classifier for other class frequencies: its probabilities and its decision change.
+
+        Parameters
+        ----------
+        prior : array-like of shape (n_classes,), mapping or "auto"
+            As in :meth:`predict`.
+        probabilities : ndarray of shape (n_samples, n_classes), optional
+            What :meth:`predict_proba` says of rows with those frequencies; "auto" estimates them there.
+
+        Returns
+        -------
+        DecidingClassifier
+            A copy that shares the fitted models.
+        """
+        check_is_fitted(self)
+        new = self._frequencies(prior, probabilities)
+        moved = copy(self)
+        moved.calibration_ = self.calibration_.with_prior(self.decision_.prior, new)
+        decision = self.decision_.with_prior(new)
+        # The decision expects the probabilities of before; those of now are p π' / π.
+        ratio = np.asarray(new, dtype=float) / np.maximum(self.decision_.prior, 1e-300)
+        safe = np.where(ratio > 0, ratio, 1.0)
+        matrix = decision.matrix / safe[:, None]
+        moved.decision_ = replace(decision, matrix=matrix, prior=np.asarray(new), reference=None)
+        return moved
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities. The decision need not be the most probable class.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        return self._probabilities(X)
+
+    def raw_predict_proba(self, X: Any) -> Array:
+        """The models' probabilities as they are, before calibration.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        scores = torch.from_numpy(np.asarray(self._log_probabilities(X), dtype=np.float64))
+        return np.asarray(scores.softmax(1))
+
+    def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Array:
+        """Sets of classes that hold the true one as often as asked for.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        coverage : float, default=0.9
+            How often a set has to hold the true class.
+        by_class : bool, default=False
+            Whether the samples of every class are covered so often, or all samples together.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Whether each class is in the set. See :func:`eastward.decisions.prediction_sets`.
+        """
+        held = self._known_held_out("predict_set")
+        probabilities = self.calibration_.apply(held.probabilities)
+        found = prediction_sets(probabilities, held.codes, coverage, by_class=by_class)
+        return found.sets(self._probabilities(X))
+
+    def decision_function(self, X: Any) -> Array:
+        """What each decision is worth; for two classes the difference, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities times the decision matrix; higher means more likely to be chosen.
+        """
+        size = len(self.classes_)
+        worth = self.decision_.worth(self._probabilities(X))[:, :size]
+        return np.asarray(worth[:, 1] - worth[:, 0] if size == 2 else worth)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The target metric of the decisions; negated if lower is better, so that more is always better.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            Samples left undecided count as right, less ``abstain_cost`` times their share.
+        """
+        decisions = self.decision_.decide(self._probabilities(X))
+        check_consistent_length(decisions, y)
+        codes = label_codes(f"{type(self).__name__}.score", self.classes_, y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)
+        table = decision_table(codes, decisions, weight, len(self.classes_))
+        return Objective(self.metric_, self.decision_.abstain_cost).value(table)
+
+    def decide_by(
+        self,
+        metric: Any = None,
+        *,
+        subject_to: Any = None,
+        metric_options: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Tune the decision anew, for another metric or under other constraints; nothing is fitted again.
+
+        Parameters
+        ----------
+        metric : str, Metric or callable, optional
+            By default the metric stays.
+        subject_to : str or sequence of str, optional
+            Constraints; by default none.
+        metric_options : mapping, optional
+            Options of the metric.
+        **options
+            ``abstain_cost``, ``coverage``, ``confidence``, ``on_infeasible`` and ``calibrate``; those not given stay.
+
+        Returns
+        -------
+        self
+            With these parameters, ``decision_`` and ``report_`` changed. Whatever is wrong with them leaves the
+            decision as it was.
+        """
+        check_is_fitted(self)
+        caller = f"{type(self).__name__}.decide_by"
+        held = self._known_held_out("decide_by")
+        allowed = ("abstain_cost", "coverage", "confidence", "on_infeasible", "calibrate")
+        for name in options:
+            _checks.one_of(caller, "options", name, allowed)
+        before = {**vars(self)}
+        self.__dict__.update(options, subject_to=subject_to)
+        if metric is not None:
+            self.__dict__.update(metric=metric, metric_options=metric_options)
+        try:
+            self._decide(held, caller)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def summary(self) -> str:
+        """What the report says, in words.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
+        check_is_fitted(self)
+        return "\n".join([*self.report_["sentences"], *self.report_.get("notes", [])])
+
+    def save(self, path: Any) -> None:
+        """Write the fitted classifier to the folder ``path``: numbers and names, nothing that executes.
+
+        Parameters
+        ----------
+        path : path
+            A new folder, or one with a saved model, which is replaced.
+        """
+        check_is_fitted(self)
+        self._save(Path(path))
+
+    @abstractmethod
+    def _save(self, path: Path) -> None:
+        """Write to a folder."""
+
+    def _probabilities(self, X: Any) -> Array:
+        """Calibrated probabilities, from whatever scores the estimator has."""
+        check_is_fitted(self)
+        scores = torch.from_numpy(np.asarray(self._log_probabilities(X), dtype=np.float64))
+        return np.asarray(self.calibration_.apply(scores.softmax(1)))
+
+    def _decided(self, probabilities: Array, prior: Any) -> Array:
+        decision = self.decision_
+        if prior is not None:
+            decision = decision.with_prior(self._frequencies(prior, probabilities))
+        decisions = decision.decide(probabilities)
+        if decision.matrix.shape[1] == len(self.classes_):
+            return np.asarray(self.classes_[decisions])
+        return labels_or_abstention("predict", self.classes_, decisions, self.abstain_label)
+
+    def _frequencies(self, prior: Any, probabilities: Array) -> Any:
+        """New class frequencies in the order of ``classes_``."""
+        if isinstance(prior, str):
+            _checks.one_of("predict", "prior", prior, ("auto",), otherwise="or frequencies")
+            return estimate_prior(probabilities, self.decision_.prior)
+        if not isinstance(prior, Mapping):
+            return prior
+        labels = self.classes_.tolist()
+        if set(prior) != set(labels):
+            _checks.fail("predict", "prior", f"given for the classes {labels}", list(prior))
+        return [prior[label] for label in labels]
+
+    def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
+        """How to decide, by the parameters; a subclass adds its own."""
+        return DecisionOptions(
+            self._resolved_metric(classes),
+            self.subject_to,
+            self.confidence,
+            self.on_infeasible,
+            self.abstain_cost,
+            self.coverage,
+            self.calibrate,
+            seed=seed,
+        )
+
+    def _resolved_metric(self, classes: list[Any]) -> Metric:
+        """The metric with its options; beta may name classes by their labels."""
+        return resolve_metric(type(self).__name__, self.metric, self.metric_options, classes)
+
+    def _check_decision(self, classes: list[Any]) -> None:
+        """Find what is wrong with the options of the decision before anything expensive begins."""
+        caller = type(self).__name__
+        options = self._options(classes, 0)
+        constraints = options.checked(caller, classes)
+        if checked_abstain_cost(caller, options.abstain_cost, constraints) is not None:
+            abstention_label(caller, np.asarray(classes), self.abstain_label)
+
+    def _decide(self, held: HeldOut | None, caller: str) -> None:
+        """Calibration, decision and report, from held-out predictions."""
+        labels = self.classes_.tolist()
+        options = self._options(labels, self._seed)
+        self.metric_ = options.metric
+        if held is None or not len(held.codes):
+            self.calibration_, self.decision_, found = without_held_out(caller, labels, options)
+        else:
+            self.calibration_, self.decision_, found = fit_decision(caller, held, labels, options)
+        self.report_ = self._full_report(found)
+
+    def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
+        """The report of the decision, and what else the estimator knows."""
+        return {**decided, "stages": [], "notes": [], "interrupted": False}
+
+    def _known_held_out(self, method: str) -> HeldOut:
+        check_is_fitted(self)
+        if self.held_out_ is None:
+            expected = "a model that keeps held-out predictions"
+            got = "one without, saved by an older version or fitted without rows to hold out"
+            caller = f"{type(self).__name__}.{method}"
+            _checks.fail(caller, "self", expected, got, "Fit it again.")
+        return self.held_out_
+
+
+def resolve_metric(
+    caller: str, metric: Any, options: Mapping[str, Any] | None, classes: list[Any]
+) -> Metric:
+    """The metric with its options bound; beta may name classes by their labels."""
+    if options is None:
+        return metrics.as_metric(metric)
+    bound = dict(options)
+    beta = bound.get("beta")
+    if isinstance(beta, Mapping):
+        positions = {name: index for index, name in enumerate(classes)}
+        unknown = [name for name in beta if name not in positions]
+        if unknown:
+            expected = f"keyed by classes, {classes[:10]}"
+            _checks.fail(caller, "metric_options['beta']", expected, unknown)
+        bound["beta"] = {positions[name]: value for name, value in beta.items()}
+    if isinstance(metric, str):
+        return metrics.get(metric, **bound)
+    return metrics.as_metric(metric).with_options(**bound)

@@ -1,0 +1,99 @@
+"""How a fitted decision is written to a folder and read again, the same for every estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eastward.decisions.calibration import Calibration
+from eastward.decisions.matrix import Decision
+from eastward.decisions.shifting import Reference
+from eastward.decisions.tuning import HeldOut
+
+if TYPE_CHECKING:
+    from eastward.estimators.base import DecidingClassifier
+
+__all__ = ["decision_document", "decision_tensors", "old_decision", "restore_decision"]
+
+# Held-out numbers that are kept with a model; of more, the rows that come first after a shuffle.
+MAX_NUMBERS = 2_000_000
+
+
+def decision_document(model: DecidingClassifier) -> dict[str, Any]:
+    """Calibration and decision as plain JSON values; what is long is in :func:`decision_tensors`."""
+    return {
+        "calibration": model.calibration_.to_dict(),
+        "decision": {**model.decision_.to_dict(), "reference": None},
+    }
+
+
+def decision_tensors(model: DecidingClassifier) -> dict[str, Tensor]:
+    """Held-out predictions, and the rows that the decision is solved on again for other frequencies."""
+    tensors: dict[str, Tensor] = {}
+    reference = model.decision_.reference
+    if reference is not None:
+        tensors |= {f"reference.{k}": v.contiguous() for k, v in reference._asdict().items()}
+    held = model.held_out_
+    if held is not None:
+        rows = _kept_rows(*held.scores.shape)
+        tensors["held_out.scores"] = torch.from_numpy(held.scores[rows].astype(np.float32))
+        tensors["held_out.codes"] = torch.from_numpy(held.codes[rows].astype(np.int32))
+        if held.weight is not None:
+            tensors["held_out.weight"] = torch.from_numpy(held.weight[rows].astype(np.float64))
+    return tensors
+
+
+def _kept_rows(count: int, classes: int) -> Any:
+    most = max(1, MAX_NUMBERS // classes)
+    if count <= most:
+        return slice(None)
+    return np.sort(np.random.default_rng(0).permutation(count)[:most])
+
+
+def restore_decision(
+    model: DecidingClassifier, document: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Put calibration, decision and held-out predictions back."""
+    model.calibration_ = Calibration.from_dict(document["calibration"])
+    names = ("probabilities", "weight", "correction")
+    parts = [tensors.get(f"reference.{name}") for name in names]
+    reference = None if parts[0] is None else Reference(*parts)  # type: ignore[arg-type]  # all or none
+    model.decision_ = replace(Decision.from_dict(document["decision"]), reference=reference)
+    model.held_out_ = _held_out(tensors)
+
+
+def _held_out(tensors: Mapping[str, Tensor]) -> HeldOut | None:
+    if "held_out.scores" not in tensors:
+        return None
+    weight = tensors.get("held_out.weight")
+    return HeldOut(
+        tensors["held_out.scores"].double().numpy(),
+        tensors["held_out.codes"].long().numpy(),
+        None if weight is None else weight.numpy(),
+    )
+
+
+def old_decision(model: DecidingClassifier, offsets: Any, version: str) -> None:
+    """The decision of a model that was saved before decisions were matrices, and a word on what changed."""
+    shifts = np.asarray(offsets, dtype=np.float64)
+    size = len(shifts)
+    model.calibration_ = Calibration("none", np.ones(size), np.zeros(size))
+    model.decision_ = Decision(
+        np.diag(np.exp(shifts)), classes=model.classes_.tolist(), metric=model.metric_
+    )
+    model.held_out_ = None
+    kind = type(model).__name__
+    sentences = model.report_.setdefault("sentences", [])
+    said = (
+        f"This {kind} was saved by eastward {version}. Its labels are as before, but predict_proba now returns the "
+        "model's probabilities without the decision folded in. Fit it again for calibrated ones, for predict_set and "
+        "for decide_by."
+    )
+    sentences.append(said)
+    warnings.warn(said, stacklevel=4)

@@ -1,0 +1,87 @@
+"""A fitted TunedDecisionClassifierCV as a folder: JSON, safetensors, and the estimator by skops or in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import skops.io
+from safetensors.torch import load_file, save_file
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from eastward.estimators.saved_decision import (
+    decision_document,
+    decision_tensors,
+    restore_decision,
+)
+from eastward.saved_folder import (
+    BROKEN,
+    SavedFolder,
+    finite,
+    metric_document,
+    metric_of,
+    plain,
+    restored,
+)
+from eastward.saved_trees import check_types, load_parts
+
+if TYPE_CHECKING:
+    from eastward.estimators.tuned import TunedDecisionClassifierCV
+
+__all__ = ["load", "save"]
+
+FOLDER = SavedFolder("eastward.TunedDecisionClassifierCV", "tuned.json")
+NAMED = "Call decide_by with a metric that has a name before saving."
+ESTIMATOR, TENSORS = "estimator.skops", "decision.safetensors"
+# The estimator is a file of its own; the others are objects of the training run.
+NOT_SAVED = ("estimator", "metric", "cv", "random_state")
+T = TypeVar("T")
+
+
+def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = ()) -> None:
+    """Write ``model`` to the folder ``path``, replacing a model that is there."""
+    parameters = {
+        k: plain(v) for k, v in model.get_params(deep=False).items() if k not in NOT_SAVED
+    }
+    document = {
+        "parameters": parameters,
+        "metric": metric_document(model.metric_, NAMED),
+        "classes": model.classes_.tolist(),
+        "classes_dtype": str(model.classes_.dtype),
+        **decision_document(model),
+        "report": finite(model.report_),
+    }
+
+    def fill(folder: Path) -> None:
+        skops.io.dump(model.estimator_, folder / ESTIMATOR)
+        check_types(folder / ESTIMATOR, model.estimator_, "save", trusted)
+        save_file(decision_tensors(model), folder / TENSORS)
+
+    FOLDER.write(path, document, fill)
+
+
+def load(cls: type[T], path: Path, trusted: Sequence[str]) -> T:
+    """The classifier in the folder ``path``."""
+    document = FOLDER.read(path)
+    try:
+        return _restored(cls, document, path, trusted)  # type: ignore[no-any-return]  # an instance of cls
+    except (*BROKEN, AttributeError, BadZipFile, UntrustedTypesFoundException) as error:
+        FOLDER.refuse(path, error)
+
+
+def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Sequence[str]) -> Any:
+    estimator = load_parts(path / ESTIMATOR, trusted)
+    parameters = {name: restored(value) for name, value in document["parameters"].items()}
+    metric = metric_of(document["metric"])
+    model = cls(estimator, metric=metric, **parameters)
+    model.estimator_, model.metric_ = estimator, metric
+    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(estimator, name):
+            setattr(model, name, getattr(estimator, name))
+    model.report_ = document["report"]
+    restore_decision(model, document, load_file(path / TENSORS))
+    return model
