@@ -94,4 +94,4 @@ model = EASTBoostingClassifier(
     "f1", n_estimators=60, n_bags=5, backend_params={"num_leaves": 15}, random_state=0
 ).fit(np.concatenate([X_train, X_valid]), np.concatenate([y_train, y_valid]))
 print(f"EASTBoostingClassifier test F1 {model.score(X_test, y_test):.3f}")
-print(model.report_["words"])
+print(model.summary())

@@ -81,6 +81,7 @@ def compare(
     metric: options.MetricName = "f1_macro",
     prefer: options.Prefer = None,
     cost: options.Cost = None,
+    subject_to: options.SubjectTo = None,
     methods: Methods = None,
     estimator: Estimators = None,
     splits: Splits = 10,
@@ -115,6 +116,7 @@ def compare(
       eastward compare claims.csv --target fraud
       eastward compare claims.csv -t fraud -m matthews_corrcoef --splits 5 -o comparison
       eastward compare claims.csv -t fraud --methods cross_entropy,eastward,random_forest
+      eastward compare claims.csv -t fraud --subject-to "recall[yes] >= 0.9"
       eastward compare claims.csv -t fraud --estimator svm=sklearn.svm:SVC
 
     Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (what the others are compared with),
@@ -173,6 +175,7 @@ def compare(
             times=task.times,
             metric_options=bound,
             method_options=network_options(hidden, epochs),
+            subject_to=subject_to,
         )
     facts = facts if out is None else {**facts, "profile": profile_task(task)}
     _conclude(comparison, facts, f"{target} in {task.name}", out, context)

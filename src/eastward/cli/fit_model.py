@@ -17,9 +17,10 @@ from eastward.cli.output import note
 from eastward.cli.stages import stage
 from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
-from eastward.comparison.methods import BUILT_IN, Settings
+from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
 from eastward.comparison.splits import grouped_split, later_rows
 from eastward.data import Task, copies_across, feature_origins, make_vectorizer, profile_task
+from eastward.decisions import ABSTAIN
 from eastward.estimators.base import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.model_folder import TableModel, save_model
@@ -58,6 +59,8 @@ class FitPlan:
         As :func:`~eastward.compare` calls it.
     reason : str
         Why this method.
+    decision : mapping
+        What is asked of the decision besides the metric: ``subject_to``, ``abstain_cost``, ``coverage``.
     """
 
     metric: str = "f1_macro"
@@ -67,6 +70,7 @@ class FitPlan:
     seed: int = 0
     method: str = "eastward"
     reason: str = "as asked for"
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -249,7 +253,13 @@ def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
     """The classifier of ``plan``, ready to be fitted, with a place for its checkpoints if it writes any."""
     shared = {name: value for name, value in plan.parameters.items() if name in SHARED_BY_NETWORKS}
     metric = resolve_metric("train", plan.metric, plan.metric_options, np.unique(labels).tolist())
-    made = BUILT_IN[plan.method].estimator(Settings(metric, network=shared), plan.seed)
+    settings = Settings(metric, network=shared, decision=plan.decision)
+    made = BUILT_IN[plan.method].estimator(settings, plan.seed)
+    if plan.decision and not tunes_decision(made):
+        option = "--" + next(iter(plan.decision)).replace("_", "-")
+        expected = "left out for a method that does not tune its decision"
+        advice = f"Take --method {plan.method}_tuned, ensemble or network."
+        _checks.fail("train", option, expected, plan.method, advice)
     if isinstance(made, EASTClassifier):
         return made.set_params(checkpoint=checkpoint, **plan.parameters)
     # One model at a time: its trees may have all cores.
@@ -281,8 +291,13 @@ def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
     frame = task.features[held].reset_index(drop=True)
 
     def decide(vectors: NDArray[Any]) -> NDArray[Any]:
-        codes: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
-        return codes
+        if model.decision is None:
+            codes: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
+            return codes
+        probabilities = model.classifier.predict_proba(vectors)
+        chosen: NDArray[Any] = model.decision.decide(probabilities)
+        # A row that is left to a person would be decided for its most probable class.
+        return np.where(chosen == ABSTAIN, probabilities.argmax(axis=1), chosen)
 
     return importance_summary(
         decide,

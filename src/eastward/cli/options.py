@@ -75,6 +75,31 @@ Prefer = Annotated[
         "May be repeated. The metric becomes an F-score with a beta for each class.",
     ),
 ]
+SubjectTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--subject-to",
+        metavar="CONSTRAINT",
+        help="What decisions have to keep on held-out rows with 95 % confidence, such as 'recall[fraud] >= 0.9'. "
+        "May be repeated.",
+    ),
+]
+AbstainCost = Annotated[
+    float | None,
+    typer.Option(
+        "--abstain-cost",
+        metavar="COST",
+        help="What leaving a row undecided costs, in units of the metric or of --cost.",
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="SHARE",
+        help="Rows that have to be decided, such as 0.9; the least clear ones may be left to a person.",
+    ),
+]
 Cost = Annotated[
     Path | None,
     typer.Option(

@@ -112,6 +112,9 @@ def train(
     comparison: From = None,
     prefer: options.Prefer = None,
     cost: options.Cost = None,
+    subject_to: options.SubjectTo = None,
+    abstain_cost: options.AbstainCost = None,
+    coverage: options.Coverage = None,
     ignore: options.Ignore = None,
     weight: options.Weight = None,
     group: options.Group = None,
@@ -149,6 +152,8 @@ def train(
       eastward train claims.csv -t fraud --method random_forest_tuned -o forest
       eastward train claims.csv -t fraud --prefer recall:yes=5 -o careful
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
+      eastward train claims.csv -t fraud --subject-to "recall[yes] >= 0.9" -o sure
+      eastward train claims.csv -t fraud --coverage 0.9 -o with-a-person
       eastward train visits.csv -t outcome --group patient -o fair
       eastward train claims.xlsx -t fraud --time filed -o later
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
@@ -165,6 +170,8 @@ def train(
     }
     parameters = {name: value for name, value in parameters.items() if value is not None}
     asked = check_method(method, parameters)
+    decision = {"subject_to": subject_to, "abstain_cost": abstain_cost, "coverage": coverage}
+    decision = {name: value for name, value in decision.items() if value is not None}
     commands = _commands(context, data, out)
     if is_streamed(data):
         given = {"--group": group, "--time": time, "--min-class-rows": min_class_rows}
@@ -175,7 +182,7 @@ def train(
         opened |= {"decimal": decimal, "text": text or ()}
         again = command_line(context, resume=True, overwrite=None)
         with going_on(f"Continue with:  {again}"):
-            _train_on_stream(data, target, opened, chosen, parameters, out, commands)
+            _train_on_stream(data, target, opened, chosen, parameters | decision, out, commands)
         return
     task = load_task(
         data,
@@ -201,7 +208,7 @@ def train(
     _introduce(facts, target)
     from eastward.cli.fit_model import FitPlan, chosen_for, fit_model
 
-    plan = FitPlan(name, bound, parameters, holdout, seed)
+    plan = FitPlan(name, bound, parameters, holdout, seed, decision=decision)
     plan = chosen_for(task, plan, asked)
     say(f"method   {plan.label}: {plan.reason}")
     # Only networks write checkpoints to go on from.

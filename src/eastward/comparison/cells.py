@@ -28,7 +28,9 @@ from eastward.comparison.splits import (
 )
 from eastward.comparison.store import CellStore
 from eastward.confusion import hard_confusion
+from eastward.decisions.constraints import Constraint
 from eastward.decisions.probability_scores import brier_score, expected_calibration_error, log_loss
+from eastward.metrics import Metric
 from eastward.training.grouped_folds import grouped_folds, periods
 
 __all__ = ["Cell", "Problem", "fit_options", "pass_interruption_on", "run_cell"]
@@ -64,6 +66,8 @@ class Problem:
         Tells this problem from others in one process.
     groups, times : ndarray or None
         ``(N,)``: rows of a group are on one side of every split; test rows are later than training rows.
+    constraints : tuple of Constraint
+        What decisions have to keep.
     """
 
     X: Any
@@ -78,6 +82,7 @@ class Problem:
     token: str
     groups: NDArray[Any] | None = None
     times: NDArray[Any] | None = None
+    constraints: tuple[Constraint, ...] = ()
 
     def rows(self, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Training and test rows of a split."""
@@ -164,8 +169,10 @@ def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
     seconds = time.perf_counter() - started
     pass_interruption_on(model)
     test_weight = np.ones(len(test)) if weight is None else weight[test]
+    table = _table(problem, model.predict(test_features), test, test_weight)
     return {
-        "score": _score(problem, model.predict(test_features), test, test_weight),
+        "score": _score(problem.settings.metric, table),
+        "constraints": [float(one.value(table)) for one in problem.constraints],
         **_calibration(problem, model, test_features, problem.codes[test], test_weight),
         "seconds": seconds,
         "notes": notes + _time_notes(problem.settings.budget, seconds),
@@ -233,20 +240,25 @@ def pass_interruption_on(model: Any) -> None:
         raise KeyboardInterrupt
 
 
-def _score(problem: Problem, predicted: Any, test: NDArray[Any], weight: NDArray[Any]) -> float:
+def _table(
+    problem: Problem, predicted: Any, test: NDArray[Any], weight: NDArray[Any]
+) -> torch.Tensor:
     labels = np.asarray(predicted)
     codes = np.searchsorted(problem.classes, labels).clip(max=len(problem.classes) - 1)
     if (problem.classes[codes] != labels).any():
         raise ValueError("predictions hold labels that y does not have")
-    table = hard_confusion(
+    return hard_confusion(
         torch.from_numpy(codes),
         torch.from_numpy(problem.codes[test]),
         num_classes=len(problem.classes),
         sample_weight=torch.from_numpy(weight),
     )
-    value = float(problem.settings.metric(table))
+
+
+def _score(metric: Metric, table: torch.Tensor) -> float:
+    value = float(metric(table))
     if not np.isfinite(value):
-        raise ValueError(f"{problem.settings.metric.name} of the predictions is {value}")
+        raise ValueError(f"{metric.name} of the predictions is {value}")
     return value
 
 

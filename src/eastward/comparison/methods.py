@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import eastward
 from eastward import _checks
 from eastward.comparison.budget import TimeBudget
+from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.network import EASTClassifier
 from eastward.estimators.tuned import TunedDecisionClassifierCV
 from eastward.metrics import Metric
@@ -37,6 +38,12 @@ _OWN_CHOICES = (
     "aligned",
     "refit",
     "tune_decision",
+    "subject_to",
+    "confidence",
+    "on_infeasible",
+    "abstain_cost",
+    "coverage",
+    "abstain_label",
     "class_weight",
     "random_state",
     "callbacks",
@@ -59,12 +66,15 @@ class Settings:
         Seconds of training for a network.
     options : mapping
         Further parameters of single methods, by their name.
+    decision : mapping
+        What is asked of decisions besides the metric, such as ``subject_to``; for methods that tune theirs.
     """
 
     metric: Metric
     network: Mapping[str, Any] = field(default_factory=dict)
     budget: float | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,23 @@ class Method:
     def estimator(self, settings: Settings, seed: int) -> Any:
         """An unfitted estimator with its options, and with ``seed`` wherever no other was chosen."""
         made = self.make(settings)
+        if settings.decision and tunes_decision(made):
+            made.set_params(**settings.decision)
         made.set_params(**settings.options.get(self.name, {}))
         return _seeded(made, seed)
+
+
+def tunes_decision(estimator: Any) -> bool:
+    """Whether an estimator tunes its decision, and so can keep constraints.
+
+    Examples
+    --------
+    >>> [tunes_decision(EASTClassifier(recipe=recipe)) for recipe in ("auto", "cross_entropy")]
+    [True, False]
+    """
+    if not isinstance(estimator, DecidingClassifier):
+        return False
+    return getattr(estimator, "recipe", "auto") == "auto" or estimator.tune_decision is True
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

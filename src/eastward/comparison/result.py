@@ -16,6 +16,7 @@ from eastward._views import comparison_html
 from eastward.comparison import rendering
 from eastward.comparison.belief import Belief, Prior
 from eastward.comparison.cells import Problem, fit_options, pass_interruption_on
+from eastward.comparison.constraints import broken_constraints, verdict_of_keepers
 from eastward.comparison.methods import Method
 from eastward.comparison.splits import split_seed
 from eastward.comparison.summary import absolute_margin, method_rows, score_table
@@ -65,7 +66,7 @@ class Comparison:
     @cached_property
     def methods(self) -> list[dict[str, Any]]:
         """One row of numbers for each method; see :func:`~eastward.comparison.summary.method_rows`."""
-        return method_rows(
+        rows = method_rows(
             [method.name for method in self.compared],
             [method.label for method in self.compared],
             self.cells,
@@ -75,20 +76,27 @@ class Comparison:
             tie_margin=self.tie_margin,
             prior=self.prior,
         )
+        constraints = () if self.problem is None else self.problem.constraints
+        broken = broken_constraints(self.cells, constraints) if constraints else {}
+        return [{**row, "breaks": broken.get(row["name"], [])} for row in rows]
 
     @cached_property
     def verdict(self) -> dict[str, Any]:
         """``sentence``, ``detail`` (further sentences) and ``recommended`` (a method's name)."""
-        return verdict(
-            self.methods,
-            self.cells,
-            metric=self.metric,
-            baseline=self.baseline,
-            margin=self.margin,
-            efforts={method.name: method.effort for method in self.compared},
-            pairs=self.gain,
-            prior=self.prior,
-        )
+
+        def judged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+            return verdict(
+                rows,
+                self.cells,
+                metric=self.metric,
+                baseline=self.baseline,
+                margin=self.margin,
+                efforts={method.name: method.effort for method in self.compared},
+                pairs=self.gain,
+                prior=self.prior,
+            )
+
+        return verdict_of_keepers(self.methods, judged, metric=self.metric, baseline=self.baseline)
 
     def gain(self, method: str, other: str) -> Belief | None:
         """What to believe of the gain of one method over another.

@@ -20,6 +20,7 @@ from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
 from eastward.comparison.store import CellStore, fingerprint
+from eastward.decisions.constraints import parse_constraints
 from eastward.estimators.base import resolve_metric
 from eastward.estimators.cross_fitting import check_two_classes, class_labels
 from eastward.estimators.network.preparation import encode_labels
@@ -48,6 +49,8 @@ def compare(
     times: Any = None,
     metric_options: Mapping[str, Any] | None = None,
     method_options: Mapping[str, Any] | None = None,
+    subject_to: Any = None,
+    confidence: float = 0.95,
     baseline: str = "cross_entropy_tuned",
     tie_margin: float = 0.005,
     prior: Any = "tables",
@@ -99,6 +102,12 @@ def compare(
     method_options : mapping, optional
         Parameters of all networks, such as ``{"hidden": (64, 32), "max_epochs": 50}``, and under a method's name
         those of that method, ``{"random_forest": {"n_estimators": 500}}``.
+    subject_to : str or sequence of str, optional
+        Constraints such as ``"recall[fraud] >= 0.9"``, as in :func:`eastward.tune_decision`. Methods that tune their
+        decision keep them; a method that breaks one on test rows, on average over the splits, is marked and not
+        recommended.
+    confidence : float, default=0.95
+        Of the one-sided bounds by which methods keep them.
     baseline : str, default="cross_entropy_tuned"
         What the others are compared with.
     tie_margin : float, default=0.005
@@ -151,6 +160,7 @@ def compare(
         random_state,
         _settings_parts(method_options, chosen, budget),
     )
+    problem = _with_constraints(problem, subject_to, confidence)
     problem = _with_order(problem, groups, times)
     train, test = problem.rows(0)
     cells: list[Cell] = []
@@ -240,6 +250,8 @@ def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
     if problem.groups is not None or problem.times is not None:
         protocol = fingerprint("groups", protocol, problem.groups, problem.times)
     judge = fingerprint("metric", problem.settings.metric)
+    if problem.constraints:
+        judge = fingerprint("subject_to", judge, [one.text for one in problem.constraints])
     names = {
         method.name: fingerprint("methods", method.estimator(problem.settings, 0))
         for method in {method.name: method for method, _ in tasks}.values()
@@ -248,6 +260,21 @@ def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
         fingerprint("store", data, protocol, judge, names[method.name], split)
         for method, split in tasks
     ]
+
+
+def _with_constraints(problem: Problem, subject_to: Any, confidence: float) -> Problem:
+    """The problem with what is asked of decisions; a method that cannot prove it does what comes closest."""
+    if subject_to is None:
+        return problem
+    _checks.in_unit_interval(_CALLER, "confidence", confidence)
+    labels = problem.classes.tolist()
+    found = parse_constraints(_CALLER, subject_to, len(labels), labels)
+    if any(constraint.name == "coverage" for constraint in found):
+        advice = "Use eastward.tune_decision or an estimator with coverage=."
+        _checks.fail(_CALLER, "subject_to", "about rows that are all decided", "a coverage", advice)
+    asked = {"subject_to": subject_to, "confidence": confidence, "on_infeasible": "best"}
+    settings = replace(problem.settings, decision=asked)
+    return replace(problem, settings=settings, constraints=found)
 
 
 def _settings_parts(

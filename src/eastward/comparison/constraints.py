@@ -1,0 +1,94 @@
+"""Which methods keep what was asked of decisions, and what to recommend then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eastward.decisions.constraints import Constraint
+from eastward.metrics import Metric
+
+__all__ = ["broken_constraints", "verdict_of_keepers"]
+
+Row = dict[str, Any]
+
+
+def broken_constraints(
+    cells: Sequence[Row], constraints: Sequence[Constraint]
+) -> dict[str, list[str]]:
+    """What each method breaks on test rows, on average over the splits, in words.
+
+    Parameters
+    ----------
+    cells : sequence of dict
+        Results, with the values of the constraints.
+    constraints : sequence of Constraint
+        What was asked for.
+
+    Returns
+    -------
+    dict
+        For each method that has results, sentences; an empty list where it keeps everything.
+    """
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(cell["method"] for cell in cells):
+        values = [cell["constraints"] for cell in cells if cell["method"] == name and _known(cell)]
+        means = np.mean(values, axis=0).tolist() if values else []
+        found[name] = [
+            f"{one.text}: {mean:.3f} on average"
+            for one, mean in zip(constraints, means, strict=False)
+            if (mean < one.bound if one.at_least else mean > one.bound)
+        ]
+    return found
+
+
+def _known(cell: Row) -> bool:
+    return cell["error"] is None
+
+
+def verdict_of_keepers(
+    rows: Sequence[Row], judged: Callable[[Sequence[Row]], Row], *, metric: Metric, baseline: str
+) -> Row:
+    """The verdict among methods that keep every constraint, with a word on the others.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Of all methods, with ``breaks``.
+    judged : callable
+        From rows, the baseline among them, to a verdict.
+    metric : Metric
+        What methods are judged by.
+    baseline : str
+        Name of the baseline.
+
+    Returns
+    -------
+    dict
+        ``sentence``, ``detail`` and ``recommended``.
+    """
+    keepers = [row for row in rows if not row["breaks"]]
+    broken = [row for row in rows if row["breaks"]]
+    marks = [f"{_capital(row['label'])} breaks {'; '.join(row['breaks'])}." for row in broken]
+    if not broken:
+        return judged(rows)
+    if any(row["name"] == baseline for row in keepers):
+        found = judged(keepers)
+        return {**found, "detail": [*found["detail"], *marks]}
+    known: list[Mapping[str, Any]] = [row for row in keepers if row["mean"] is not None]
+    if not known:
+        sentence = "No method keeps what was asked for on test rows: ask for less, or add rows."
+        return {"sentence": sentence, "detail": marks, "recommended": None}
+    direction = 1 if metric.higher_is_better else -1
+    best = max(known, key=lambda row: direction * row["mean"])
+    sentence = (
+        f"Use {best['label']}: {metric.name} {best['mean']:.3f}, the best of the methods that keep what was asked for; "
+        "the one that they are compared with does not."
+    )
+    return {"sentence": sentence, "detail": marks, "recommended": best["name"]}
+
+
+def _capital(label: str) -> str:
+    return label[:1].upper() + label[1:]
