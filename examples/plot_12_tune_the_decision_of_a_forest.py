@@ -54,7 +54,7 @@ right.set(xlabel="digit, from frequent to rare", ylabel="value of a hit", xticks
 plt.show()
 
 # %%
-# On the right is the diagonal of the decision matrix: what it is worth to be right about a class, which grows towards the
-# rare ones. ``print(tuned.decision_)`` says the whole rule in words.
+# On the right is the diagonal of the decision matrix: what it is worth to be right about a class, which grows towards
+# the rare ones. ``print(tuned.decision_)`` says the whole rule in words.
 
 print(tuned.decision_)

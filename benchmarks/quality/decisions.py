@@ -3,11 +3,11 @@
     EASTWARD_DATA=<data folder> python -m benchmarks.quality.decisions run
     python -m benchmarks.quality.decisions report
 
-``run`` takes the components that ``benchmarks.quality`` fits (five cross-fitted networks, LightGBM, a forest; at most 500
-training rows) on development splits, tunes decisions on their held-out predictions and judges them on test rows. It
+``run`` takes the components that ``benchmarks.quality`` fits (five cross-fitted networks, LightGBM, a forest; at most
+500 training rows) on development splits, tunes decisions on their held-out predictions and judges them on test rows. It
 appends one line for each cell to ``build/quality/decisions.jsonl``: stop it at any time, and the same command goes on.
-``report`` prints differences to offsets (``smoothed_offsets`` with ``keep_classes``, the decision of before), means over
-tables, with tables better, equal within 0.005 and worse, and Wilcoxon's p.
+``report`` prints differences to offsets (``smoothed_offsets`` with ``keep_classes``, the decision of before), means
+over tables, with tables better, equal within 0.005 and worse, and Wilcoxon's p.
 """
 
 from __future__ import annotations

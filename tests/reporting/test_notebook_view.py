@@ -79,7 +79,7 @@ def test_classifiers_show_what_they_reach_and_how_they_decide(browser, classifie
             assert "metric" in view.locator("details table").inner_text()
             factors = view.locator(".bar-cell").all_inner_texts()
             assert len(factors) in {0, 3}
-            if any(model.offsets_):
+            if model.offsets_ is not None and any(model.offsets_):
                 assert max(map(float, factors)) == 1
 
 
@@ -113,8 +113,8 @@ def test_hostile_names_stay_text(browser, rows, tmp_path):
     X, y = rows
     hostile = np.array(CLASSES)[np.unique(y, return_inverse=True)[1]]
     model = ew.TunedDecisionClassifierCV(LogisticRegression(), cv=3).fit(X, hostile)
-    model.offsets_ = np.array([0.0, 1.0, 2.0])
-    model.report_["words"] = SCRIPT
+    model.decision_ = ew.Decision(np.diag([1.0, 2.0, 3.0]), classes=model.classes_)
+    model.report_["sentences"] = [SCRIPT]
     views = [comparison_view(hostile_summary()["comparison"]), classifier_view(model)]
     with opened(browser, notebook(tmp_path, *views)) as page:
         assert page.locator("img, script").count() == 0

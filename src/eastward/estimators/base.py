@@ -81,6 +81,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     held_out_: HeldOut | None
     report_: dict[str, Any]
     _seed: int = 0
+    # What the report calls the models whose predictions the decision is made of.
+    _fitted_part = "the model"
 
     @abstractmethod
     def _log_probabilities(self, X: Any) -> Array:
@@ -383,7 +385,11 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
         """The report of the decision, and what else the estimator knows."""
-        return {**decided, "stages": [], "notes": [], "interrupted": False}
+        stages = []
+        if "tuned" in decided:
+            values = {"argmax": decided["baseline"], "tuned": decided["tuned"]}
+            stages = [{"name": self._fitted_part, **values}]
+        return {**decided, "stages": stages, "notes": [], "interrupted": False}
 
     def _known_held_out(self, method: str) -> HeldOut:
         check_is_fitted(self)

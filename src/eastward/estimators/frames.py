@@ -79,7 +79,7 @@ def date_numbers(column: Any) -> Array:
     times = column.dt.tz_convert(None) if getattr(column.dt, "tz", None) is not None else column
     days = (times - np.datetime64("1970-01-01")).dt.total_seconds() / 86_400
     hours = times.dt.hour + times.dt.minute / 60
-    parts = [np.asarray(part, dtype=np.float32) for part in (days, times.dt.dayofweek, hours)]
+    parts = [np.asarray(part, dtype=np.float32) for part in (days, times.dt.day_of_week, hours)]
     return np.stack(parts, axis=1)
 
 

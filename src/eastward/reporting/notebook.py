@@ -94,14 +94,15 @@ def _metric_of(classifier: Any) -> Metric:
 
 
 def _steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Held-out scores in the order of training: each stage, and the last one with its tuned decision."""
+    """Held-out scores in the order of training: each stage, and the one that was kept with its tuned decision."""
     steps = [
         {"name": stage["name"], "mean": stage["argmax"]}
         for stage in stages
         if stage["argmax"] is not None
     ]
-    if stages and stages[-1]["tuned"] is not None:
-        steps.append({"name": "with the tuned decision", "mean": stages[-1]["tuned"]})
+    kept = [stage for stage in stages if stage.get("kept") is not False]
+    if kept and kept[-1]["tuned"] is not None:
+        steps.append({"name": "with the tuned decision", "mean": kept[-1]["tuned"]})
     return steps
 
 

@@ -131,6 +131,8 @@ class EASTBoostingClassifier(DecidingClassifier):
     True
     """
 
+    _fitted_part = "trees"
+
     def __init__(
         self,
         metric: Any = "f1_macro",

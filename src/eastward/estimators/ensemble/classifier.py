@@ -97,6 +97,8 @@ class EASTEnsembleClassifier(DecidingClassifier):
     True
     """
 
+    _fitted_part = "mean of the parts"
+
     def __init__(
         self,
         metric: Any = "f1_macro",
@@ -203,6 +205,12 @@ class EASTEnsembleClassifier(DecidingClassifier):
             by_part = self._parts_held_out
             found = fitting.part_scores(self.metric_, self.held_out_, by_part, len(self.classes_))
             report["parts"] = found
+            alone = [
+                {"name": name.replace("_", " "), "argmax": value, "tuned": None}
+                for name, value in found.items()
+                if name != "mean"
+            ]
+            report["stages"] = [*alone, *report["stages"]]
             told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
             line = f"Held-out {self.metric_.name} of the most probable class: {told}."
             report["sentences"] = [line, *decided["sentences"]]
