@@ -259,7 +259,7 @@ def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
         option = "--" + next(iter(plan.decision)).replace("_", "-")
         expected = "left out for a method that does not tune its decision"
         advice = f"Take --method {plan.method}_tuned, ensemble or network."
-        _checks.fail("train", option, expected, plan.method, advice)
+        _messages.fail("train", option, expected, plan.method, advice)
     if isinstance(made, EASTClassifier):
         return made.set_params(checkpoint=checkpoint, **plan.parameters)
     # One model at a time: its trees may have all cores.
