@@ -13,7 +13,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.errors import going_on
-from eastward.cli.folders import REPORT
+from eastward.cli.folders import REPORT, check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
 from eastward.cli.recommended import remember, train_command
@@ -124,6 +124,8 @@ def compare(
     ensemble, where LightGBM is installed. By name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*,
     boosting*, eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
     """
+    if out is not None:
+        check_place("compare", out)
     from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
     task = load_task(

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from eastward import _messages
 
-__all__ = ["CHECKPOINT", "REPORT", "SUMMARY", "check_folder"]
+__all__ = ["CHECKPOINT", "REPORT", "SUMMARY", "check_folder", "check_place"]
 
 CHECKPOINT, SUMMARY, REPORT, TASK = "checkpoint", "summary.json", "report.html", "task.json"
 
 
+def check_place(command: str, folder: Path) -> None:
+    """A folder can be made there: said before the work, not after it."""
+    found = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not found.is_dir():
+        _messages.fail(command, "--out", "a folder", f"{folder}, where {found} is a file")
+    if not os.access(found, os.W_OK):
+        advice = "Choose another folder, or change its permissions."
+        _messages.fail(command, "--out", "a folder that can be written", str(folder), advice)
+
+
 def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
     """A model or an unfinished run is not replaced unless that is wanted."""
-    if folder.exists() and not folder.is_dir():
-        _messages.fail("train", "--out", "a folder", f"{folder}, a file")
+    check_place("train", folder)
     unfinished, finished = (folder / CHECKPOINT).is_dir(), (folder / TASK).is_file()
     if overwrite and not resume:
         shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)

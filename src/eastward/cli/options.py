@@ -186,7 +186,8 @@ Encoding = Annotated[
     str, typer.Option("--encoding", metavar="NAME", help="Of text files, for example cp1252.")
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Same seed, data and machine: same result.")
+    int,
+    typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, data and machine: same result."),
 ]
 Json = Annotated[
     bool,

@@ -19,6 +19,8 @@ __all__ = ["train"]
 
 # Decoded columns beyond this size are streamed even if they come from a single file.
 MEMORY_BYTES = 2 << 30
+# Wider layers fit into no memory, and torch does not say so in a sentence.
+WIDEST_LAYER = 100_000
 
 Out = Annotated[
     Path,
@@ -294,8 +296,11 @@ def layer_widths(text: str) -> tuple[int, ...]:
     from eastward import _messages
 
     words = [word for word in text.replace("x", ",").split(",") if word.strip()]
-    if not words or not all(word.strip().isdigit() and int(word) > 0 for word in words):
+    if not words or not all(word.strip().isdigit() for word in words):
         _messages.fail("train", "--hidden", "widths such as 512,256,128", repr(text))
+    if not all(0 < int(word) <= WIDEST_LAYER for word in words):
+        expected = f"widths from 1 to {WIDEST_LAYER:,}"
+        _messages.fail("train", "--hidden", expected, repr(text))
     return tuple(int(word) for word in words)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.errors import going_on
+from eastward.cli.folders import check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, wants_json
 from eastward.cli.stages import stage
@@ -85,6 +86,7 @@ def tune(
       eastward tune claims.csv -t fraud -o search --space east_tables --trials 60
       eastward tune claims.csv -t fraud -o search --storage postgresql://host/studies
     """
+    check_place("tune", out)
     from eastward.data import load_task, make_vectorizer
 
     task = load_task(
