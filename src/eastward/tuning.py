@@ -197,9 +197,7 @@ def tune(
     if y is None or not hasattr(y, "__len__"):
         got = _checks.describe(y)
         _checks.fail("tune", "y", "one label for each row of X", got, error=TypeError)
-    if parameters is not None and not isinstance(parameters, Mapping):
-        expected = "a mapping from parameters of EASTClassifier to values"
-        _checks.fail("tune", "parameters", expected, _checks.describe(parameters), error=TypeError)
+    _check_parameters(parameters)
     chosen = _space(space)
     common = {**(parameters or {}), "metric": metric, "random_state": random_state}
     settings = sorted((name, value) for name, value in common.items() if name != "callbacks")
@@ -213,6 +211,12 @@ def tune(
             callbacks=[optuna.study.MaxTrialsCallback(trials, states=finished)],
         )
     return _result(opened, chosen)
+
+
+def _check_parameters(given: object) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        expected = "a mapping from parameters of EASTClassifier to values"
+        _checks.fail("tune", "parameters", expected, _checks.describe(given), error=TypeError)
 
 
 def _space(space: str | Space) -> Space:
