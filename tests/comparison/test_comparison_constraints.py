@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 
 from eastward.comparison import compare
 from eastward.comparison.constraints import broken_constraints, verdict_of_keepers
-from eastward.decisions.constraints import parse_constraints
+from eastward.constraints import parse_constraints
 from eastward.metrics import get
 
 PAIR = ["logistic_regression", "logistic_regression_tuned"]

@@ -12,9 +12,9 @@ from scipy.stats import beta
 from sklearn.metrics import precision_score, recall_score
 
 import eastward as ew
+from eastward.bounds import proves_rate
+from eastward.constraints import parse_constraints
 from eastward.decisions import rate_bound
-from eastward.decisions.bounds import proves_rate
-from eastward.decisions.constraints import parse_constraints
 
 NAMES = ["legal", "fraud"]
 

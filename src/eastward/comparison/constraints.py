@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eastward.decisions.constraints import Constraint
+from eastward.constraints import Constraint
 from eastward.metrics import Metric
 
 __all__ = ["broken_constraints", "verdict_of_keepers"]

@@ -4,12 +4,12 @@ A model's probabilities say how likely each class is; which class to *decide* fo
 Here the judge is a metric, with constraints, costs of not deciding and other class frequencies if there are such.
 """
 
+from eastward.bounds import rate_bound
+from eastward.constraints import Constraint, KeptConstraint
 from eastward.decisions._inputs import stratified_folds
 from eastward.decisions.bagging import bagged_offsets
-from eastward.decisions.bounds import rate_bound
 from eastward.decisions.calibration import Calibration, fit_calibration
 from eastward.decisions.conformal import PredictionSets, prediction_sets
-from eastward.decisions.constraints import Constraint, KeptConstraint
 from eastward.decisions.deciding import tune_decision
 from eastward.decisions.gain import DecisionGain, decision_gain
 from eastward.decisions.keeping import keep_classes

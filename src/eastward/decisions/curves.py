@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eastward.constraints import Constraint
 from eastward.decisions._inputs import Sample
 from eastward.decisions.constrained import candidates
-from eastward.decisions.constraints import Constraint
 from eastward.decisions.estimating import Tuner, counts
 from eastward.decisions.solving import Beliefs, Solution
 

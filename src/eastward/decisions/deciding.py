@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
+from eastward.constraints import Constraint, KeptConstraint, parse_constraints
 from eastward.decisions._inputs import Sample, probability_sample
 from eastward.decisions.constrained import best_rule, candidates, closest_rule
-from eastward.decisions.constraints import Constraint, KeptConstraint, parse_constraints
 from eastward.decisions.estimating import (
     FEWEST_ROWS,
     Evidence,

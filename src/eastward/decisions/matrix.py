@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks, metrics
+from eastward.constraints import Constraint, KeptConstraint
 from eastward.decisions._inputs import probability_table
 from eastward.decisions.constrained import solved_again
-from eastward.decisions.constraints import Constraint, KeptConstraint
 from eastward.decisions.rules import ABSTAIN
 from eastward.decisions.shifting import Reference, prior_ratio
 from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts

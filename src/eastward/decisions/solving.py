@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
+from eastward.constraints import Constraint
 from eastward.decisions._inputs import Sample
-from eastward.decisions.constraints import Constraint
 from eastward.metrics import Metric
 
 __all__ = ["Beliefs", "Objective", "solve"]

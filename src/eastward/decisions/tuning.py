@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from eastward import _checks
+from eastward.constraints import Constraint, parse_constraints
 from eastward.decisions._inputs import Sample, probability_sample
 from eastward.decisions.calibration import KINDS, Calibration, fit_calibration
-from eastward.decisions.constraints import Constraint, parse_constraints
 from eastward.decisions.curves import constraint_curves, coverage_curve
 from eastward.decisions.deciding import (
     Tuned,

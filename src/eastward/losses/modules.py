@@ -11,9 +11,11 @@ from torch import Tensor
 from eastward import _checks
 from eastward.distributed import resolve_reduce
 from eastward.losses._at_table import prepare_metric
+from eastward.losses._batches import prepare_batch
 from eastward.losses._definition import Terms
 from eastward.losses._loss import Between, Steps
 from eastward.losses._module import LossModule, new_buffer
+from eastward.losses.multipliers import Multipliers
 from eastward.metrics import Metric
 from eastward.protocols import Logits, Reduce, Scalar, Step, Targets
 from eastward.steps import resolve_step
@@ -40,6 +42,14 @@ class EASTLoss(LossModule):
         one process with all the data. None turns it off.
     check_inputs : bool, default=True
         Look at the values too (NaN, labels out of range); False saves the time.
+    subject_to : str or sequence of str, optional
+        Constraints such as ``"recall[1] >= 0.9"``, classes by their index: ``recall``, ``precision``, ``specificity``
+        and every other metric of one class, ``predicted_rate``, or a metric of all classes. The loss becomes
+        :math:`1 - M - \sum_k \lambda_k (g_k - b_k)`; multipliers :math:`\lambda_k` grow while decisions of the last
+        batches break a constraint, and shrink where there is room (Cotter et al. 2019). They move with every call in
+        training mode.
+    multiplier_rate : float, default=0.05
+        How far a multiplier moves in one batch for a constraint that is broken by one.
 
     Attributes
     ----------
@@ -47,6 +57,8 @@ class EASTLoss(LossModule):
         A 0-d buffer: moves with ``.to()``, is saved in ``state_dict``; assign a number to cool.
     running_tables : Tensor or None
         The decayed tables, with ``running`` only.
+    asked : Multipliers or None
+        The constraints; ``asked.values`` are their multipliers, a buffer.
 
     Examples
     --------
@@ -77,6 +89,8 @@ class EASTLoss(LossModule):
         ignore_index: int | None = -100,
         process_group: Any = "auto",
         check_inputs: bool = True,
+        subject_to: Any = None,
+        multiplier_rate: float = 0.05,
     ) -> None:
         super().__init__(temperature)
         caller = "EASTLoss"
@@ -92,6 +106,12 @@ class EASTLoss(LossModule):
         resolve_reduce(process_group, caller=caller)
         self.process_group = process_group
         self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
+        self.asked: Multipliers | None = None
+        if subject_to is not None:
+            if self.multilabel:
+                _checks.fail(caller, "subject_to", "None with multilabel=True", repr(subject_to))
+            rate = _checks.positive(caller, "multiplier_rate", multiplier_rate)
+            self.asked = Multipliers(subject_to, rate)
         if prior is not None:
             prior = _checks.prior(caller, prior, None, sums_to_one=not multilabel).float()
         self.register_buffer("prior", new_buffer(prior), persistent=False)
@@ -108,6 +128,15 @@ class EASTLoss(LossModule):
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
         """Loss of one batch; see :func:`metric_loss` for shapes."""
+        if self.asked is not None and self.training:
+            given = (logits.detach(), targets, sample_weight)
+            batch = prepare_batch("EASTLoss", *given, False, self.ignore_index, self.check_inputs)
+            self.asked.update(
+                batch,
+                prior=self.prior,
+                ignore_index=self.ignore_index,
+                reduce=self.sum_over_processes(logits),
+            )
         return self._steps().loss(
             "EASTLoss",
             (logits, targets, sample_weight),
@@ -124,7 +153,7 @@ class EASTLoss(LossModule):
         if known is not None and known.terms.prior is self.prior:
             return known
         terms = Terms(
-            self.metric,
+            self.metric if self.asked is None else self.asked.added_to(self.metric),
             self.thresholds,
             resolve_step(self.step),
             self.detach_threshold,
@@ -201,4 +230,6 @@ class EASTLoss(LossModule):
             parts.append(f"absent={self.absent!r}")
         if self.multilabel:
             parts.append("multilabel=True")
+        if self.asked is not None:
+            parts.append(f"subject_to={', '.join(self.asked.texts)!r}")
         return ", ".join(parts)

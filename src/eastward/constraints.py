@@ -13,9 +13,9 @@ from torch import Tensor
 
 from eastward import _checks, metrics
 from eastward._numerics import safe_divide
-from eastward.decisions.bounds import proves_rate, rate_bound
+from eastward.bounds import proves_rate, rate_bound
 
-__all__ = ["Constraint", "KeptConstraint", "parse_constraints"]
+__all__ = ["Constraint", "KeptConstraint", "parse_constraints", "split_constraints"]
 
 # predicted_rate[c]: the share of rows decided for c; coverage: the share of rows that are decided at all.
 OWN_NAMES = ("predicted_rate", "coverage")
@@ -186,6 +186,25 @@ class KeptConstraint:
         return f"{claim} not shown with {sure}: {found} show {self.proven:.2f}"
 
 
+def split_constraints(caller: str, subject_to: Any) -> list[str]:
+    """The single constraints of a string with commas, or of several strings.
+
+    Examples
+    --------
+    >>> split_constraints("f", "recall[1] >= 0.9, coverage >= 0.8")
+    ['recall[1] >= 0.9', 'coverage >= 0.8']
+    """
+    if subject_to is None:
+        return []
+    texts = [subject_to] if isinstance(subject_to, str) else subject_to
+    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
+        expected = "a string or a sequence of strings"
+        got = _checks.describe(subject_to)
+        _checks.fail(caller, "subject_to", expected, got, _EXAMPLE, error=TypeError)
+    parts = [part for text in texts for part in _COMMA_OUTSIDE_BRACKETS.split(text)]
+    return [part.strip() for part in parts if part.strip()]
+
+
 def parse_constraints(
     caller: str, subject_to: Any, num_classes: int, classes: Sequence[Any] | None = None
 ) -> tuple[Constraint, ...]:
@@ -197,14 +216,7 @@ def parse_constraints(
     >>> [(one.name, one.label, one.bound) for one in found]
     [('recall', 1, 0.9), ('coverage', None, 0.8)]
     """
-    if subject_to is None:
-        return ()
-    texts = [subject_to] if isinstance(subject_to, str) else subject_to
-    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
-        expected = "a string or a sequence of strings"
-        got = _checks.describe(subject_to)
-        _checks.fail(caller, "subject_to", expected, got, _EXAMPLE, error=TypeError)
-    parts = [part for text in texts for part in _COMMA_OUTSIDE_BRACKETS.split(text) if part.strip()]
+    parts = split_constraints(caller, subject_to)
     found = tuple(_parse(caller, part, num_classes, classes) for part in parts)
     _check_contradictions(caller, found)
     return found
