@@ -46,7 +46,10 @@ def test_every_kind_of_network_goes_through_every_stage_and_is_left_as_it_was(ki
     assert torch.equal(torch.get_rng_state(), random)
     names = [stage["stage"] for stage in result.report["stages"]]
     assert names == ["as given", "decision", "head", "network", "network, head again"]
-    assert all(stage["kept"] for stage in result.report["stages"])
+    # The network is kept, or its head would not have been tried again; that head may decide as the given one did.
+    assert [stage["kept"] for stage in result.report["stages"] if stage["stage"] == "network"] == [
+        True
+    ]
     assert not same(result.model.state_dict(), before)
     assert str(result).startswith(own.get("metric", "f1_macro"))
 
@@ -286,7 +289,7 @@ def test_two_processes_train_as_one_does():
         (0.005, 0.01, 1.0, False),
         (-0.005, 0.01, -1.0, True),
         (-0.02, 0.01, -1.0, False),
-        (0.0, 0.0, -1.0, True),
+        (0.0, 0.0, -1.0, False),
         (0.0, 0.0, 1.0, False),
     ],
 )

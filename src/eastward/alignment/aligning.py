@@ -123,7 +123,7 @@ def align(
         A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value,
         1 for a clear gain. None: minus one for the decision, minus two for the head, one for the network, because the
         first two gain on most data sets, by less than a small validation set can show, and the third does not always;
-        and none may seem worse than the given network by more than one.
+        and none may seem worse than the given network by more than one. A stage that changes no decision is not kept.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
     forward : callable, optional
@@ -299,9 +299,7 @@ class Work:
 
 
 def _passes(found: Gain, hurdle: float) -> bool:
-    """Whether a gain reaches so many standard errors; equal decisions do where nothing is asked for."""
-    if found.gain == found.error == 0:
-        return hurdle <= 0
+    """Whether a gain is more than so many standard errors; decisions that are all equal gain nothing."""
     return found.gain > hurdle * found.error
 
 
