@@ -28,6 +28,13 @@ ALIGNED_LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) *
 """Temperatures of an aligned stage, in equal shares; fixed, because selection on small validation sets is noise."""
 
 
+def _check_number(value: object) -> None:
+    """A value to be minimised must be a number; NaN is one, and no improvement."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        got = _checks.describe(value)
+        _checks.fail("PlateauCooling.step", "value", "a number", got, error=TypeError)
+
+
 def _step(value: object) -> float:
     """``value`` must be a number of steps that have been taken."""
     number = _checks.real("a schedule", "step", value)
@@ -253,9 +260,7 @@ class PlateauCooling:
 
     def step(self, value: float) -> float:
         """Take in a value to be minimised; return the temperature to go on with."""
-        if isinstance(value, bool) or not isinstance(value, Real):
-            got = _checks.describe(value)
-            _checks.fail("PlateauCooling.step", "value", "a number", got, error=TypeError)
+        _check_number(value)
         if value < self.best - self.min_delta:
             self.best, self.improved_here = value, True
         if value < self.best_here - self.min_delta:

@@ -63,6 +63,10 @@ class SavedFolder:
 
     def write(self, path: Path, document: dict[str, Any], fill: Callable[[Path], object]) -> None:
         """Let ``fill`` write the parts into a folder, add the document, and put both under ``path`` at once."""
+        found = next(place for place in path.absolute().parents if place.exists())
+        if not found.is_dir():
+            got = f"{path}, where {found} is a file"
+            _checks.fail("save", "path", "inside a folder", got)
         head = {"kind": self.kind, "format": self.format, "version": __version__}
         text = json.dumps({**head, **document}, indent=1, allow_nan=False)
         remove_leftovers(path.parent, f".{path.name}.")

@@ -367,3 +367,58 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
     sentence = str(refused.value)
     assert sentence.startswith(f"{beginning} must be ")
     assert "; got " in sentence
+
+
+# Estimators: S is a small network, D a frame with two columns of one name, M a fitted network.
+ESTIMATORS = """
+ew.EASTClassifier(metric=lambda c: None, **S).fit(X, y) ==> the result of <lambda>
+ew.EASTClassifier(metric="f7x", **S).fit(X, y) ==> name of metrics.get
+ew.EASTClassifier(callbacks=[3], **S).fit(X, y) ==> callbacks of EASTClassifier
+ew.EASTClassifier(callbacks=3, **S).fit(X, y) ==> callbacks of EASTClassifier
+ew.EASTClassifier(loggers=3, **S).fit(X, y) ==> loggers of EASTClassifier
+ew.EASTClassifier(loggers=[3], **S).fit(X, y) ==> loggers of EASTClassifier
+ew.EASTClassifier(class_weight={0: 1, 7: 3}, **S).fit(X, y) ==> class_weight of EASTClassifier.fit
+ew.EASTClassifier(class_weight="heavy", **S).fit(X, y) ==> class_weight of EASTClassifier.fit
+ew.EASTClassifier(**{**S, "max_epochs": 1.5}).fit(X, y) ==> max_epochs of EASTClassifier
+ew.EASTClassifier(**{**S, "max_epochs": 0}).fit(X, y) ==> max_epochs of EASTClassifier
+ew.EASTClassifier(**{**S, "n_folds": 1.5}).fit(X, y) ==> n_folds of EASTClassifier
+ew.EASTClassifier(**{**S, "hidden": (0,)}).fit(X, y) ==> hidden of EASTClassifier
+ew.EASTClassifier(learning_rate=-1, **S).fit(X, y) ==> learning_rate of EASTClassifier
+ew.EASTClassifier(batch_size=0, **S).fit(X, y) ==> batch_size of EASTClassifier
+ew.EASTClassifier(dropout=1.5, **S).fit(X, y) ==> dropout of EASTClassifier
+ew.EASTClassifier(temperature=0.9, **S).fit(X, y) ==> temperature of EASTClassifier
+ew.EASTClassifier(recipe="x", **S).fit(X, y) ==> recipe of EASTClassifier
+ew.EASTClassifier(subject_to="nonsense", **S).fit(X, y) ==> subject_to of EASTClassifier
+ew.EASTClassifier(subject_to="recall[7] >= 0.5", **S).fit(X, y) ==> subject_to of EASTClassifier
+ew.EASTClassifier(**S).fit(D, y) ==> X of EASTClassifier
+ew.EASTEnsembleClassifier().fit(D, y) ==> X of EASTEnsembleClassifier
+ew.EASTBoostingClassifier().fit(D, y) ==> X of EASTBoostingClassifier.fit
+ew.TunedDecisionClassifierCV(LR).fit(D, y) ==> X of TunedDecisionClassifierCV.fit
+M.decide_by("f7x") ==> name of metrics.get
+M.predict(X, prior=[0.5]) ==> prior of Decision.with_prior
+M.predict(X, prior="x") ==> prior of predict
+M.predict_set(X, coverage=2) ==> coverage of prediction_sets
+M.save("/dev/null/x") ==> path of save
+"""
+
+
+@pytest.fixture(scope="module")
+def estimators():
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+
+    small = {"hidden": (4,), "max_epochs": 2, "n_folds": 1, "random_state": 0}
+    model = ew.EASTClassifier(**small).fit(ROWS, CODES)
+    frame = pd.DataFrame(ROWS, columns=["a", "a", "b"])
+    names = {"ew": ew, "S": small, "X": ROWS, "y": CODES, "D": frame, "M": model}
+    return {**names, "LR": LogisticRegression()}
+
+
+@pytest.mark.parametrize("row", ESTIMATORS.strip().splitlines())
+def test_a_bad_estimator_is_refused_in_one_sentence(estimators, row):
+    call, beginning = row.split(" ==> ")
+    with pytest.raises((TypeError, ValueError)) as refused:
+        eval(call, estimators)
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{beginning} must be ")
+    assert "; got " in sentence

@@ -244,7 +244,7 @@ class Decision:
         Decision
             One that decides alike.
         """
-        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        if not _is_document(data):
             expected = f"what to_dict wrote, with format {FORMAT}"
             got = _checks.describe(data)
             _checks.fail(
@@ -320,3 +320,7 @@ def _metric_from_dict(data: Mapping[str, Any] | None) -> Metric | None:
     if not data["registered"]:
         return Metric(data["name"], _lost)
     return metrics.get(data["name"], **data["options"])
+
+
+def _is_document(data: object) -> bool:
+    return isinstance(data, Mapping) and data.get("format") == FORMAT

@@ -11,7 +11,13 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, va
 
 from eastward import _checks
 
-__all__ = ["Encoder", "checked_table", "date_numbers", "is_date"]
+__all__ = [
+    "Encoder",
+    "checked_table",
+    "date_numbers",
+    "is_date",
+    "refuse_repeated_columns",
+]
 
 # Rarer categories than these of a column share the row of zeros with those never seen.
 MOST_CATEGORIES = 30
@@ -30,6 +36,15 @@ def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
     if len(X) == 0:
         _checks.fail(type(model).__name__, "X", "of one row at least", "an empty frame")
     return X
+
+
+def refuse_repeated_columns(X: Any, caller: str) -> None:
+    """Columns of a frame need names of their own: a model is asked for them by name."""
+    names = list(getattr(X, "columns", ()))
+    if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        shown = ", ".join(repr(name) for name in repeated[:5])
+        got = f"{shown} more than once"
+        _checks.fail(caller, "X", "a frame with unique column names", got, "Rename or drop one.")
 
 
 def refuse_infinity(table: Array, names: Any, caller: str, *, gaps: bool = True) -> None:

@@ -29,6 +29,7 @@ from eastward.estimators.cross_fitting import (
     partition,
     response_method,
 )
+from eastward.estimators.frames import refuse_repeated_columns
 from eastward.metrics import Metric
 
 __all__ = ["TunedDecisionClassifierCV"]
@@ -184,6 +185,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         self : TunedDecisionClassifierCV
             Itself.
         """
+        refuse_repeated_columns(X, _FIT)
         X, y = indexable(X, y)
         y = class_labels(_FIT, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)

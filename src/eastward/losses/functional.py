@@ -110,9 +110,13 @@ def metric_loss(
         _checks.boolean(caller, "multilabel", multilabel),
         _checks.ignore_index(caller, ignore_index),
     )
-    if reduce is not None and not callable(reduce):
-        expected = "a function from a table to its sum over processes, or None"
-        _checks.fail(caller, "reduce", expected, _checks.describe(reduce), error=TypeError)
+    _check_reduce(caller, reduce)
     given = (logits, targets, sample_weight)
     between = Between(reduce)
     return Steps(terms).loss(caller, given, temperature, between, check_inputs=check_inputs)
+
+
+def _check_reduce(caller: str, reduce: object) -> None:
+    if reduce is not None and not callable(reduce):
+        expected = "a function from a table to its sum over processes, or None"
+        _checks.fail(caller, "reduce", expected, _checks.describe(reduce), error=TypeError)

@@ -67,7 +67,12 @@ class Metric:
 
     def __call__(self, confusion: Tensor | Counts) -> Tensor:
         """Value of the metric at ``confusion``."""
-        return self.function(confusion, **self.options)
+        value: Any = self.function(confusion, **self.options)
+        if value is None:
+            advice = "A function that ends without return gives None."
+            _checks.fail(self.name, "the result", "a number", None, advice, error=TypeError)
+        found: Tensor = value
+        return found
 
     def with_options(self, **options: Any) -> Metric:
         """The same metric with further options bound."""

@@ -31,6 +31,7 @@ from eastward.estimators.cross_fitting import (
     label_codes,
     partition,
 )
+from eastward.estimators.frames import refuse_repeated_columns
 
 __all__ = ["EASTBoostingClassifier"]
 
@@ -200,6 +201,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         -------
         self
         """
+        refuse_repeated_columns(X, _FIT)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options = self._tree_options()
         if y is None:

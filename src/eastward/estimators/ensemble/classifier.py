@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from eastward.decisions.tuning import DecisionOptions
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.ensemble import fitting, saving
-from eastward.estimators.frames import checked_table
+from eastward.estimators.frames import checked_table, refuse_repeated_columns
 
 __all__ = ["EASTEnsembleClassifier"]
 
@@ -159,6 +159,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         self
         """
         fitting.check_parameters(self)
+        refuse_repeated_columns(X, type(self).__name__)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         table = checked_table(self, X, reset=True)
         rows = fitting.training_rows(table, y, sample_weight, groups, self._seed)

@@ -19,6 +19,7 @@ from eastward import _checks
 from eastward.decisions.multilabel import multilabel_thresholds
 from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.base import DecidingClassifier
+from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.network import construction, fitting, preparation, saving
 from eastward.estimators.network.stage_report import choose_stage, with_class_names
 from eastward.metrics import Metric
@@ -261,6 +262,7 @@ class EASTClassifier(DecidingClassifier):
         self
         """
         construction.check_parameters(self)
+        refuse_repeated_columns(X, type(self).__name__)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self._seed)
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.

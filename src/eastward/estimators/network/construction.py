@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,12 +36,15 @@ def check_parameters(model: EASTClassifier) -> None:
     """Numbers of the constructor that make no sense are refused before anything is trained."""
     caller = "EASTClassifier"
     for name in ("max_epochs", "patience", "max_cold_steps"):
-        if _checks.real(caller, name, getattr(model, name)) < 1:
-            _checks.fail(caller, name, "at least 1", getattr(model, name))
+        _checks.whole_number(caller, name, getattr(model, name), at_least=1)
     for name in ("n_folds", "batch_size"):
         value = getattr(model, name)
-        if value != "auto" and _checks.real(caller, name, value) < 1:
-            _checks.fail(caller, name, "'auto' or at least 1", value)
+        if value != "auto":
+            _checks.whole_number(caller, name, value, at_least=1)
+    _check_hooks(caller, "callbacks", model.callbacks, "stage_start", "a sequence of Callback")
+    loggers = model.loggers if isinstance(model.loggers, Sequence) else [model.loggers]
+    given = None if model.loggers is None else loggers
+    _check_hooks(caller, "loggers", given, "log_metrics", "a Fabric logger, or a sequence of them")
     if model.bins != "auto":
         _checks.whole_number(caller, "bins", model.bins, at_least=0)
     if _checks.real(caller, "learning_rate", model.learning_rate) <= 0:
@@ -55,6 +58,13 @@ def check_parameters(model: EASTClassifier) -> None:
     _check_flags(caller, model)
     _check_refit(caller, model)
     _check_widths(caller, model.hidden)
+
+
+def _check_hooks(caller: str, argument: str, hooks: Any, method: str, expected: str) -> None:
+    """Whatever the loop calls must have the method that it calls."""
+    known = hooks is None or isinstance(hooks, Sequence)
+    if not known or not all(callable(getattr(hook, method, None)) for hook in hooks or ()):
+        _checks.fail(caller, argument, expected, _checks.describe(hooks), error=TypeError)
 
 
 def _check_accumulation(caller: str, model: EASTClassifier) -> None:

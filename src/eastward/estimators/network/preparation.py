@@ -98,6 +98,10 @@ def _class_weights(
         _checks.fail(CALLER, "class_weight", "None for multilabel targets", class_weight, advice)
     codes = labels.codes.numpy()
     if isinstance(class_weight, Mapping):
+        known = labels.classes.tolist()
+        if unknown := [name for name in class_weight if name not in known]:
+            expected = f"keyed by classes of y, {known[:10]}"
+            _checks.fail(CALLER, "class_weight", expected, repr(unknown[0]))
         given = [float(class_weight.get(name, 1.0)) for name in labels.classes.tolist()]
         return np.take(np.asarray(given), codes)
     _checks.one_of(CALLER, "class_weight", class_weight, ("balanced",), otherwise="a mapping, None")
