@@ -10,7 +10,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -118,9 +119,21 @@ class SavedFolder:
             _checks.fail("load", "path", expected, got, "Update eastward.")
         return document
 
+    @contextmanager
+    def loading(self, path: Path) -> Iterator[None]:
+        """Turn whatever libraries say of a damaged folder into one sentence."""
+        try:
+            yield
+        except Exception as error:
+            # A sentence on another argument stands; one on the path is about a part of this folder.
+            said = str(error) if isinstance(error, ValueError) else ""
+            if " of load must " in said and not said.startswith("path"):
+                raise
+            self.refuse(path, error)
+
     def refuse(self, path: Path, error: Exception) -> NoReturn:
         """Say that the folder is none of these, and what was wrong with it."""
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         message = f"path of load must be a saved {self.called}; got {path.name} ({reason})."
         raise ValueError(f"{message} {self.advice}") from error
 

@@ -68,7 +68,7 @@ def test_a_comparison_shows_verdict_picture_and_a_sorted_table(browser, comparis
 
 
 def test_classifiers_show_what_they_reach_and_how_they_decide(browser, classifiers, tmp_path):
-    path = notebook(tmp_path, *map(classifier_view, classifiers))
+    path = notebook(tmp_path, *(model._repr_mimebundle_()["text/html"] for model in classifiers))
     with opened(browser, path) as page:
         for view, model in zip(page.locator(".eastward-view").all(), classifiers, strict=True):
             said = view.inner_text()

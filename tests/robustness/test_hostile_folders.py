@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import operator
 import os
 import shutil
 import sys
@@ -11,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from eastward import EASTClassifier
+from eastward import EASTBoostingClassifier, EASTClassifier, TunedDecisionClassifierCV
 from eastward.comparison.store import CellStore
 from eastward.model_folder import load_model
 
@@ -103,6 +107,77 @@ def test_a_tampered_estimator_is_refused_in_one_sentence(tmp_path, tamper):
     EASTClassifier(hidden=(4,), max_epochs=2, n_folds=1).fit(X, y).save(tmp_path / "m")
     tamper(tmp_path / "m")
     with pytest.raises(ValueError, match="must be"):
+        EASTClassifier.load(tmp_path / "m")
+
+
+NONSENSE = (None, -1, 10**12, 1e308, "x", [], {}, [[1]], float("nan"))
+
+
+def places(value, path=()):
+    """Every entry of a document; of a list the first."""
+    yield path
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:1])
+        if isinstance(value, list)
+        else ()
+    )
+    for key, entry in inside:
+        yield from places(entry, (*path, key))
+
+
+# What the next table must look like: scikit-learn says itself that another one does not fit.
+INPUT = ("n_features_in", "feature_names_in")
+
+
+def loads(kind: type, path: Path) -> bool:
+    """Whether the folder loads; if not, one sentence must say so, and nothing else may be raised."""
+    try:
+        kind.load(path)
+    except ValueError as error:
+        return "must " not in str(error)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        EASTClassifier(hidden=(4,), max_epochs=1, n_folds=2),
+        TunedDecisionClassifierCV(LogisticRegression(), cv=3),
+        EASTBoostingClassifier(),
+    ],
+    ids=lambda classifier: type(classifier).__name__,
+)
+def test_nonsense_anywhere_in_a_saved_document_is_refused_or_harmless(classifier, tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    classifier.fit(X, y).save(tmp_path / "m")
+    [header] = (tmp_path / "m").glob("*.json")
+    document = json.loads(header.read_text(encoding="utf-8"))
+    tried = 0
+    for path in places(document):
+        if not path or path[0] in {"history", "report", "parameters", "steps"}:
+            continue
+        for nonsense in NONSENSE:
+            altered = copy.deepcopy(document)
+            holder = functools.reduce(operator.getitem, path[:-1], altered)
+            holder[path[-1]] = nonsense
+            replaced(header, json.dumps(altered))
+            tried += 1
+            if loads(type(classifier), tmp_path / "m") and path[0] not in INPUT:
+                type(classifier).load(tmp_path / "m").predict(X)
+    assert tried > 150
+
+
+@pytest.mark.parametrize("hidden", [[-1], [10**12], ["x"], [[1]], [4, 4], None])
+def test_layers_that_the_weights_do_not_have_are_refused(tmp_path, hidden):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    EASTClassifier(hidden=(4,), max_epochs=1, n_folds=1).fit(X, y).save(tmp_path / "m")
+    header = tmp_path / "m" / "model.json"
+    parameters = json.loads(header.read_text(encoding="utf-8"))["parameters"]
+    changed(header, parameters={**parameters, "hidden": hidden})
+    with pytest.raises(ValueError, match="of load must"):
         EASTClassifier.load(tmp_path / "m")
 
 

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from eastward import _checks, metrics
+from eastward._views import classifier_html
 from eastward.decisions.calibration import Calibration
 from eastward.decisions.conformal import prediction_sets
 from eastward.decisions.deciding import checked_abstain_cost
@@ -81,6 +82,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     held_out_: HeldOut | None
     report_: dict[str, Any]
     _seed: int = 0
+    # What a notebook shows of a fitted one; scikit-learn looks for this name.
+    _html_repr = classifier_html
     # What the report calls the models whose predictions the decision is made of.
     _fitted_part = "the model"
 

@@ -66,6 +66,25 @@ def restore_decision(
     reference = None if parts[0] is None else Reference(*parts)  # type: ignore[arg-type]  # all or none
     model.decision_ = replace(Decision.from_dict(document["decision"]), reference=reference)
     model.held_out_ = _held_out(tensors)
+    _check_sizes(model)
+
+
+def _check_sizes(model: DecidingClassifier) -> None:
+    """Refuse a decision, a calibration or predictions of another number of classes than the model has."""
+    size, held = len(model.classes_), model.held_out_
+    curve = model.calibration_.kind == "isotonic"
+    scales, shifts = model.calibration_.scales, model.calibration_.shifts
+    if scales.shape != shifts.shape or not np.isfinite([scales, shifts]).all():
+        raise ValueError("a calibration whose numbers do not fit each other")
+    lengths = {
+        "decision": len(model.decision_.matrix),
+        # An isotonic curve has as many points as it needs.
+        "calibration": size if curve else len(shifts),
+        "held-out predictions": size if held is None else held.scores.shape[1],
+    }
+    for name, length in lengths.items():
+        if length != size:
+            raise ValueError(f"a {name} for {length} classes, and {size} classes")
 
 
 def _held_out(tensors: Mapping[str, Tensor]) -> HeldOut | None:

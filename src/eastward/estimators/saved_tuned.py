@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 import skops.io
 from safetensors.torch import load_file, save_file
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from eastward.estimators.saved_decision import (
     decision_document,
@@ -18,7 +16,6 @@ from eastward.estimators.saved_decision import (
     restore_decision,
 )
 from eastward.saved_folder import (
-    BROKEN,
     SavedFolder,
     finite,
     metric_document,
@@ -66,10 +63,8 @@ def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = 
 def load(cls: type[T], path: Path, trusted: Sequence[str]) -> T:
     """The classifier in the folder ``path``."""
     document = FOLDER.read(path)
-    try:
+    with FOLDER.loading(path):
         return _restored(cls, document, path, trusted)  # type: ignore[no-any-return]  # an instance of cls
-    except (*BROKEN, AttributeError, BadZipFile, UntrustedTypesFoundException) as error:
-        FOLDER.refuse(path, error)
 
 
 def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Sequence[str]) -> Any:

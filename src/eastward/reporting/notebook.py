@@ -77,7 +77,7 @@ def classifier_view(classifier: Any) -> str:
         chart=stage_chart(steps, title, metric.higher_is_better, WIDE) if steps else None,
         decision=_decision(classifier),
         notes=training["notes"],
-        detail=training["sentences"],
+        detail=[*_decision_words(classifier), *training["sentences"]],
         training_chart=_course(training["history"], metric),
         parameters={name: repr(value) for name, value in classifier.get_params(deep=False).items()},
     )
@@ -123,6 +123,14 @@ def _decision(classifier: Any) -> list[dict[str, Any]]:
         {"label": str(label), "factor": factor}
         for label, factor in zip(classifier.classes_, factors, strict=True)
     ]
+
+
+def _decision_words(classifier: Any) -> list[str]:
+    """The decision in its own words, where factors do not tell it all."""
+    decision = getattr(classifier, "decision_", None)
+    if decision is None or getattr(classifier, "offsets_", None) is not None:
+        return []
+    return [" ".join(str(decision).split())]
 
 
 def _course(history: Sequence[Mapping[str, Any]], metric: Metric) -> Markup | None:

@@ -63,10 +63,8 @@ def save(model: EASTBoostingClassifier, backend: Backend, path: Path) -> None:
 def load(cls: type[T], path: Path) -> T:
     """The classifier in the folder ``path``."""
     document = FOLDER.read(path)
-    try:
+    with FOLDER.loading(path):
         return _restored_model(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
-    except (OSError, KeyError, TypeError, AttributeError) as error:
-        FOLDER.refuse(path, error)
 
 
 def _description(model: EASTBoostingClassifier) -> dict[str, Any]:
@@ -113,6 +111,11 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
         _restore_old(model, document)
         return model
     model.score_shifts_ = np.asarray(document["score_shifts"], dtype=np.float64)
+    if (
+        model.score_shifts_.shape != model.classes_.shape
+        or not np.isfinite(model.score_shifts_).all()
+    ):
+        raise ValueError("shifts of scores that do not fit the classes")
     model._steps = document["steps"]
     restore_decision(model, document, load_file(path / TENSORS))
     return model

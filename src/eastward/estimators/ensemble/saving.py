@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
-from lightgbm.basic import LightGBMError
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from eastward.estimators.ensemble.fitting import PARTS
 from eastward.estimators.frames import Encoder
@@ -22,7 +18,6 @@ from eastward.estimators.saved_decision import (
     restore_decision,
 )
 from eastward.saved_folder import (
-    BROKEN,
     SavedFolder,
     feature_names,
     finite,
@@ -73,18 +68,8 @@ def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
 def load(cls: type[T], path: Path) -> T:
     """The ensemble in the folder ``path``."""
     document = FOLDER.read(path)
-    damaged = (
-        *BROKEN,
-        AttributeError,
-        BadZipFile,
-        LightGBMError,
-        SafetensorError,
-        UntrustedTypesFoundException,
-    )
-    try:
+    with FOLDER.loading(path):
         return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
-    except damaged as error:
-        FOLDER.refuse(path, error)
 
 
 def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:

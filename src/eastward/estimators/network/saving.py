@@ -6,13 +6,13 @@ and renamed, so that a half-written model never stands under the final one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -105,14 +105,12 @@ def _description(model: EASTClassifier) -> dict[str, Any]:
 def load(cls: type[T], path: Path, module: Any) -> T:
     """The classifier in the folder ``path``."""
     document = FOLDER.read(path)
-    try:
+    with FOLDER.loading(path):
         tensors = load_file(path / "weights.safetensors")
         model = _described(cls, document, tensors, module)
-    except (OSError, SafetensorError, KeyError, TypeError, AttributeError) as error:
-        FOLDER.refuse(path, error)
-    # New networks draw initial weights, which the loaded ones replace; the user's generator stays as it was.
-    with torch.random.fork_rng(devices=[]):
-        model.members_ = _members(model, document, tensors)
+        # New networks draw initial weights, which the loaded ones replace; the user's generator stays as it was.
+        with torch.random.fork_rng(devices=[]):
+            model.members_ = _members(model, document, tensors)
     return model  # type: ignore[no-any-return]  # an instance of cls
 
 
@@ -165,11 +163,21 @@ def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -
         inputs = model.scaler_.width
     elif model.encoder_ is not None:
         inputs = model.encoder_.width
-    members = new_members(model, inputs, len(document["classes"]))
     state = {k.removeprefix("members."): v for k, v in tensors.items() if k.startswith("members.")}
+    if not document["own_module"]:
+        _check_widths([*model.hidden, model.n_folds_, inputs], state)
+    members = new_members(model, inputs, len(document["classes"]))
     try:
         members.load_state_dict(state)
     except RuntimeError as error:
         message = f"weights of load must fit the network; got {error}. Was the module changed?"
         raise ValueError(message) from error
     return members.eval().requires_grad_(requires_grad=False)
+
+
+def _check_widths(widths: Sequence[Any], state: Mapping[str, Tensor]) -> None:
+    """Refuse layers that no tensor of the file has, before memory is asked for them."""
+    largest = max((size for tensor in state.values() for size in tensor.shape), default=0)
+    odd = [width for width in widths if not isinstance(width, int) or not 0 < width <= largest]
+    if odd:
+        raise ValueError(f"a network of width {odd[0]!r}, which its weights do not have")
