@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 
 from eastward import _checks
@@ -35,6 +40,8 @@ __all__ = ["SPACES", "Space", "TuningResult", "tune"]
 logger = logging.getLogger("eastward")
 
 TABLES = (128, 256, 512, 1024, 2048)
+FINISHED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+OWNER = "owner"
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,8 @@ def tune(
     """Search the parameters with the best metric on held-out rows.
 
     Every trial holds out the same rows. Call it again with the same storage, here or on other machines at the same
-    time, and the study goes on.
+    time, and the study goes on. After a crash, even ``kill -9``, the trial under way is run again, and the study ends
+    with the result of one that was never stopped.
 
     Parameters
     ----------
@@ -202,14 +210,16 @@ def tune(
     common = {**(parameters or {}), "metric": metric, "random_state": random_state}
     settings = sorted((name, value) for name, value in common.items() if name != "callbacks")
     identity = fingerprint(repr(space), repr(settings), repr(y[:100]), len(y))
-    opened = _open_study(storage, study, chosen, random_state, identity)
-    finished = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    if sum(trial.state in finished for trial in opened.trials) < trials:
-        opened.optimize(
-            lambda trial: _score(trial, chosen, common, X, y),
-            timeout=seconds,
-            callbacks=[optuna.study.MaxTrialsCallback(trials, states=finished)],
-        )
+    opened = _open_study(storage, study, identity)
+    _give_up_dead(opened)
+    started = time.monotonic()
+    while _finished(opened) < trials:
+        if seconds is not None and time.monotonic() - started >= seconds:
+            break
+        opened.sampler = _sampler(random_state, opened)
+        if chosen.is_grid and not _next_point(chosen, random_state, opened):
+            break
+        opened.optimize(lambda trial: _score(trial, chosen, common, X, y), n_trials=1)
     return _result(opened, chosen)
 
 
@@ -219,6 +229,69 @@ def _check_parameters(given: object) -> None:
         _checks.fail("tune", "parameters", expected, _checks.describe(given), error=TypeError)
 
 
+def _finished(study: Any) -> int:
+    return sum(trial.state in FINISHED for trial in study.trials)
+
+
+def _sampler(seed: int, study: Any) -> Any:
+    """A sampler whose next draw depends on the trials of the study alone, not on what this process drew before.
+
+    So a study that goes on after a crash draws what it would have drawn, and machines that share one draw apart.
+    """
+    drawn = sum(trial.state != optuna.trial.TrialState.FAIL for trial in study.trials)
+    own = np.random.SeedSequence([seed, drawn]).generate_state(1)[0]
+    return optuna.samplers.TPESampler(seed=int(own))
+
+
+def _next_point(space: Space, seed: int, study: Any) -> bool:
+    """Put the next point of a grid up for trial, in an order that the seed shuffles; False if all were tried."""
+    points = [
+        dict(zip(space.choices, values, strict=True)) for values in product(*space.choices.values())
+    ]
+    trials = [t for t in study.trials if t.state != optuna.trial.TrialState.FAIL]
+    if any(trial.state == optuna.trial.TrialState.WAITING for trial in trials):
+        return True  # whoever put it there did not come to run it
+    tried = [trial.system_attrs.get("fixed_params", trial.params) for trial in trials]
+    order = np.random.default_rng(seed).permutation(len(points))
+    left = [points[k] for k in order if points[k] not in tried]
+    if left:
+        study.enqueue_trial(left[0])
+    return bool(left)
+
+
+def _give_up_dead(study: Any) -> None:
+    """Mark trials as failed whose process on this machine is gone: they are run again."""
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,), deepcopy=False):
+        owner = trial.user_attrs.get(OWNER)
+        if owner is not None and owner["host"] == socket.gethostname() and not _lives(owner):
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+
+def _me() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "process": os.getpid(), "born": _born(os.getpid())}
+
+
+def _lives(owner: Mapping[str, Any]) -> bool:
+    """Whether the process is still the one that began the trial; numbers of processes are used again."""
+    try:
+        os.kill(int(owner["process"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return bool(_born(int(owner["process"])) == owner["born"])
+
+
+def _born(process: int) -> str:
+    """When a process was started, in the system's own terms; empty where it does not tell."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    # The name in parentheses may have blanks; the start is the twentieth field after it.
+    return text.rpartition(")")[2].split()[19]
+
+
 def _space(space: str | Space) -> Space:
     if isinstance(space, Space):
         return space
@@ -226,20 +299,12 @@ def _space(space: str | Space) -> Space:
     return SPACES[space]
 
 
-def _open_study(storage: Any, name: str, space: Space, seed: int, identity: str) -> Any:
+def _open_study(storage: Any, name: str, identity: str) -> Any:
     """The study, new or as it was left; an error if it is one of other data or settings."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = (
-        optuna.samplers.GridSampler(
-            {name: list(values) for name, values in space.choices.items()}, seed=seed
-        )
-        if space.is_grid
-        else optuna.samplers.TPESampler(seed=seed)
-    )
     opened = optuna.create_study(
         storage=_opened_storage(storage),
         study_name=name,
-        sampler=sampler,
         pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=3),
         direction="maximize",
         load_if_exists=True,
@@ -294,6 +359,7 @@ def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
 
 def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) -> float:
     """Held-out metric of one trial, larger is better; the parameters of the user win over those of the space."""
+    trial.set_user_attr(OWNER, _me())
     suggested = classifier_parameters(space.suggest(trial))
     own = [*(common.get("callbacks") or ()), StopBehind(trial)]
     model = EASTClassifier(**{**suggested, **common, "callbacks": own})

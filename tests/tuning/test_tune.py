@@ -157,3 +157,46 @@ def test_the_command_writes_the_best_parameters(data, tmp_path):
 def _journal(folder):
     backend = optuna.storages.journal.JournalFileBackend(str(folder / "study.log"))
     return optuna.storages.JournalStorage(backend)
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from small_models import clusters
+from eastward.training import Callback
+from eastward.tuning import SPACES, tune
+from test_tune import GRID, QUICK
+
+class Kills(Callback):
+    epochs = 0
+    def epoch_end(self, run):
+        Kills.epochs += 1
+        if Kills.epochs == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+space = GRID if sys.argv[4] == "grid" else SPACES["auto"]
+tune(*clusters(counts=(60, 40, 20)), space=space, trials=4, storage=sys.argv[1],
+     parameters={**QUICK, "callbacks": [Kills()]})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["grid", "auto"])
+def test_after_kill_9_the_study_ends_as_if_nothing_had_happened(data, tmp_path, kind):
+    space = GRID if kind == "grid" else SPACES["auto"]
+    # in the middle of the second trial, and once more in that of the one after
+    for epoch in (5, 4):
+        words = [str(tmp_path / "study.log"), str(Path(__file__).parents[1] / "estimator")]
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, *words, str(epoch), kind],
+            check=False,
+            cwd=Path(__file__).parent,
+        )
+        assert done.returncode == -9
+    resumed = tune(*data, space=space, trials=4, storage=tmp_path / "study.log", parameters=QUICK)
+    whole = tune(*data, space=space, trials=4, parameters=QUICK)
+    assert (resumed.score, resumed.parameters) == (whole.score, whole.parameters)
+    finished = [t for t in resumed.trials if t["state"] != "fail"]
+    assert [(t["score"], t["parameters"]) for t in finished] == [
+        (t["score"], t["parameters"]) for t in whole.trials
+    ]
