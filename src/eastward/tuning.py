@@ -394,6 +394,7 @@ def _result(study: Any, space: Space) -> TuningResult:
         }
         for trial in study.trials
     ]
-    best = study.best_trial
+    # The first of equals; storages disagree on which of them is the best.
+    best = max(complete, key=lambda trial: trial.value)
     parameters = classifier_parameters({**space.fixed, **best.params})
     return TuningResult(parameters, float(best.value), rows)

@@ -184,12 +184,15 @@ def test_help_is_there_without_what_the_commands_need():
 
 @pytest.mark.slow
 def test_the_demo_compares_trains_and_names_its_report(tmp_path):
-    done = fresh("demo", "-o", "here", cwd=tmp_path)
+    done = fresh("demo", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "cross_entropy_tuned" in done.out
-    assert "here/report.html" in done.out
-    assert (tmp_path / "here" / "report.html").stat().st_size < 5_000_000
-    assert fresh("evaluate", tmp_path / "here", tmp_path / "no.csv").code == 2
+    assert "ensemble" in done.out
+    assert "eastward-demo/report.html" in done.out
+    folder = tmp_path / "eastward-demo"
+    assert (folder / "report.html").stat().st_size < 5_000_000
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["method"]["name"] == summary["verdict"]["recommended"]
+    assert fresh("evaluate", folder, tmp_path / "no.csv").code == 2
 
 
 def test_progress_in_a_log_is_a_line_every_half_minute():

@@ -36,9 +36,9 @@ __all__ = [
 ]
 
 
-def named_path(text: str) -> Path:
-    """The path that an option names; an empty one would be the current folder, which nobody meant."""
-    if not text.strip():
+def named_path(text: str | Path) -> Path:
+    """The path that an option names, or its default; an empty one would be the current folder, which nobody meant."""
+    if not str(text).strip():
         raise typer.BadParameter("must be a path; got an empty text.")
     return Path(text)
 

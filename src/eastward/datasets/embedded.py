@@ -16,6 +16,8 @@ __all__ = ["embedded_names", "load_embedded"]
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # Each digit has this share of the rows of the one before.
 TAIL = 0.7
+# Patients beyond this quantile of progression are the ones to be found.
+STRONG = 0.8
 
 
 def long_tailed_digits() -> pd.DataFrame:
@@ -29,6 +31,16 @@ def long_tailed_digits() -> pd.DataFrame:
     return frame.assign(digit=np.take(DIGITS, codes[rows]))
 
 
+def diabetes_progression() -> pd.DataFrame:
+    """442 patients, ten measurements each; the fifth with the strongest progression a year later is the class "strong".
+
+    Efron, Hastie, Johnstone and Tibshirani, *Least angle regression*, 2004, as scikit-learn ships it (BSD-3-Clause).
+    """
+    bunch = datasets.load_diabetes(as_frame=True, scaled=False)
+    strong = bunch.target > bunch.target.quantile(STRONG)
+    return bunch.data.assign(progression=np.where(strong, "strong", "weaker"))
+
+
 def _named(load: Callable[..., object], target: str) -> Callable[[], pd.DataFrame]:
     def frame() -> pd.DataFrame:
         bunch = load(as_frame=True)
@@ -40,6 +52,11 @@ def _named(load: Callable[..., object], target: str) -> Callable[[], pd.DataFram
 
 _SETS: Mapping[str, tuple[Callable[[], pd.DataFrame], str, str]] = MappingProxyType(
     {
+        "diabetes_progression": (
+            diabetes_progression,
+            "progression",
+            "measurements of 442 patients, a fifth with a strong progression of their diabetes",
+        ),
         "digits_long_tail": (long_tailed_digits, "digit", "pixels of digits, some of them rare"),
         "breast_cancer": (
             _named(datasets.load_breast_cancer, "diagnosis"),
