@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 import eastward as ew
-from eastward.estimators.network.stage_report import _sentences
 from eastward.reporting import render_markdown, report_summary, write_figures, write_report
 from eastward.reporting.charts import interval_chart
 from eastward.reporting.page_parts import key_figures
@@ -197,15 +196,3 @@ def test_a_cost_has_the_right_sign_everywhere():
 
 def method(name: str, mean: float, difference: dict) -> dict:
     return {"name": name, "label": name, "mean": mean, "interval": None, "difference": difference}
-
-
-@pytest.mark.parametrize(
-    ("upwards", "verbs"), [(True, ["improved", "worsened"]), (False, ["worsened", "improved"])]
-)
-def test_sentences_on_stages_say_what_is_better(upwards, verbs):
-    metric = (
-        ew.metrics.get("f1") if upwards else ew.metrics.get("expected_cost", cost=[[0, 1], [1, 0]])
-    )
-    stages = [{"name": "s", "argmax": 0.5, "tuned": tuned} for tuned in (0.5, 0.6, 0.4)]
-    words = [line.split()[1] for line in _sentences(stages, metric) if "tuned score" in line]
-    assert words == verbs
