@@ -18,6 +18,7 @@ def test_the_folder_holds_model_preprocessing_task_summary_and_report(trained):
         path.relative_to(trained).as_posix() for path in trained.rglob("*") if path.is_file()
     )
     assert names == [
+        "README.md",
         "model/model.json",
         "model/weights.safetensors",
         "preprocessing.skops",
@@ -35,6 +36,15 @@ def test_the_folder_holds_model_preprocessing_task_summary_and_report(trained):
     assert summary["commands"]["train"].startswith("eastward train ")
     assert "--ignore claim" in summary["commands"]["train"]
     assert "<html" in (trained / "report.html").read_text()
+
+
+def test_the_card_says_what_the_model_is_for_and_where_it_ends(trained):
+    card = (trained / "README.md").read_text()
+    for section in ("Metric", "Data", "Decision", "Calibration", "Limits", "Use"):
+        assert f"## {section}" in card
+    assert "Trained for and judged by macro F1. On 48 held-out rows: 0." in card
+    assert "- yes: 41 rows" in card
+    assert "No constraints were asked for." in card
 
 
 def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table, tmp_path):

@@ -186,6 +186,13 @@ def test_the_command_line_trains_in_two_processes(tmp_path, streamed):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     written = sorted(path.name for path in out.iterdir())
-    assert written == ["model", "preprocessing.skops", "report.html", "summary.json", "task.json"]
+    assert written == [
+        "README.md",
+        "model",
+        "preprocessing.skops",
+        "report.html",
+        "summary.json",
+        "task.json",
+    ]
     scores = load_model(out).predict(table.drop_columns("label").to_pandas())
     assert np.mean(scores == names) > 0.5

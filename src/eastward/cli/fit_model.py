@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _messages, metrics
-from eastward.cli.folders import CHECKPOINT, REPORT, SUMMARY
+from eastward.cli.folders import CARD, CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
 from eastward.cli.stages import stage
 from eastward.comparison.cells import fit_options, pass_interruption_on
@@ -31,6 +31,7 @@ from eastward.reporting import (
     report_summary,
     write_report,
 )
+from eastward.reporting.model_card import model_card
 from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
@@ -142,6 +143,7 @@ def fit_model(
     )
     summary["method"] = {"name": plan.method, "label": plan.label, "reason": plan.reason}
     write_summary(summary, folder)
+    write_card(summary, model.classifier, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
 
@@ -197,6 +199,11 @@ def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
     """Numbers as JSON, and the report made of them."""
     write_report(summary, folder / SUMMARY)
     write_report(summary, folder / REPORT)
+
+
+def write_card(summary: Mapping[str, Any], classifier: Any, folder: Path) -> None:
+    """The card that says what the model in ``folder`` is for, and where it ends."""
+    (folder / CARD).write_text(model_card(summary, classifier), encoding="utf-8")
 
 
 def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.bool_]:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from eastward import _messages
 
-__all__ = ["CHECKPOINT", "REPORT", "SUMMARY", "check_folder", "check_place"]
+__all__ = ["CARD", "CHECKPOINT", "REPORT", "SUMMARY", "check_folder", "check_place"]
 
 CHECKPOINT, SUMMARY, REPORT, TASK = "checkpoint", "summary.json", "report.html", "task.json"
+CARD = "README.md"
 
 
 def check_place(command: str, folder: Path) -> None:

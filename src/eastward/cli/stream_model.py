@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eastward.cli.fit_model import FitPlan, write_summary
+from eastward.cli.fit_model import FitPlan, write_card, write_summary
 from eastward.cli.folders import CHECKPOINT
 from eastward.cli.stages import stage
 from eastward.data import (
@@ -185,6 +185,7 @@ def fit_stream_model(
     )
     summary["method"] = {"name": "eastward", "label": plan.label, "reason": STREAMED}
     write_summary(summary, folder)
+    write_card(summary, classifier, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     return summary
 
