@@ -276,7 +276,7 @@ def test_a_prefit_model_may_know_more_classes_than_the_data_show(four_classes):
     fitted = GaussianNB().fit(X, y)
     some = y_held < 3
     model = quick(fitted, cv="prefit").fit(X_held[some], y_held[some])
-    assert model.offsets_.shape == (4,)
+    assert model.decision_.matrix.shape == (4, 4)
     with pytest.raises(ValueError, match="labels seen in fit"):
         quick(fitted, cv="prefit").fit(X_held, y_held + 1)
 

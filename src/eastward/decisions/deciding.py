@@ -44,7 +44,7 @@ def tune_decision(
     classes: Sequence[Any] | None = None,
     on_infeasible: str = "raise",
     label_share: float = LABEL_SHARE,
-    guard: float | None = -1.0,
+    guard: float | None = None,
     sample_weight: Any = None,
     random_state: int = 0,
 ) -> Decision:
@@ -53,8 +53,8 @@ def tune_decision(
     .. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at the best table } C
 
     The matrix is solved for by Frank–Wolfe on tables of labels mixed with expectations, and averaged over bootstraps;
-    for two classes it is a bagged threshold. Where cross-validation speaks against it, the most probable class stays;
-    and no class is given up that the metric counts (:func:`eastward.decisions.keep_classes`).
+    for two classes it is a bagged threshold. No class is given up that the metric counts
+    (:func:`eastward.decisions.keep_classes`).
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ def tune_decision(
         What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
     label_share : float, default=0.25
         Share of the labels in what is believed of a row; the rest are its probabilities.
-    guard : float or None, default=-1.0
+    guard : float, optional
         How many standard errors the cross-validated gain over the most probable class must exceed, or else that stays.
-        Minus one: the rule stays unless it seems worse by more than a standard error. None: no guard. Constraints,
-        abstention, and metrics that are sums over rows (accuracy, costs) know no guard.
+        By default there is no guard: folds of few rows are too noisy a judge, and cost more than they save.
+        Constraints, abstention, and metrics that are sums over rows (accuracy, costs) know none.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0

@@ -136,13 +136,18 @@ def is_favoured(
     evidence: Evidence | None,
     guard: float | None,
 ) -> bool:
-    """Whether evidence speaks for a rule: fewer than 20 rows never do, nor a rule that changes no decision."""
-    if guard is None:
-        return True
-    if evidence is None or evidence.gain <= guard * evidence.error:
+    """Whether a rule replaces the plain one: not if it changes no decision, nor if folds see no difference at all.
+
+    Fewer than 20 rows show nothing. With a guard, the cross-validated gain has to exceed so many standard errors.
+    """
+    if len(sample.targets) < FEWEST_ROWS:
         return False
     pair = (matrix_scores(sample.scores, rule).argmax(1) for rule in (matrix, plain))
-    return not torch.equal(*pair)
+    if torch.equal(*pair):
+        return False
+    if guard is None:
+        return evidence is None or evidence.gain != 0 or evidence.error > 0
+    return evidence is not None and evidence.gain > guard * evidence.error
 
 
 def cross_validated(tuner: Tuner, sample: Sample, plain: Tensor) -> Evidence:

@@ -82,7 +82,7 @@ class DecisionOptions:
     calibrate: str = "auto"
     tune: bool = True
     label_share: float = LABEL_SHARE
-    guard: float | None = 0.0
+    guard: float | None = None
     n_bags: int = N_BAGS
     seed: int = 0
 

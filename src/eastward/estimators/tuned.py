@@ -47,8 +47,8 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}
 
     Each sample is predicted by a copy of the classifier that was fitted without it. These predictions calibrate the
-    probabilities and tune the decision (:func:`eastward.tune_decision`): one small matrix :math:`G`, kept only where
-    cross-validation favours it over the most probable class. The classifier itself is then fitted on all data.
+    probabilities and tune the decision (:func:`eastward.tune_decision`), one small matrix :math:`G`. The classifier
+    itself is then fitted on all data.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         How to cross-fit; the splits must be a partition. An integer means stratified folds, shuffled; pass a splitter
         for rows in an order that matters. "prefit": the estimator is fitted already, on other data than those given to
         :meth:`fit`.
-    guard : float or None, default=0.0
-        How many standard errors the cross-validated gain has to exceed, or else the most probable class stays. None: no
-        guard.
+    guard : float, optional
+        How many standard errors the cross-validated gain has to exceed, or else the most probable class stays. By
+        default there is no guard, except that a rule stays out where folds see no difference at all.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     cost : array-like of shape (n_classes, n_classes), optional
@@ -137,7 +137,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         metric: str | Metric | Callable[[Any], Any] = "f1_macro",
         *,
         cv: Any = 5,
-        guard: float | None = 0.0,
+        guard: float | None = None,
         n_bags: int = 5,
         cost: Any = None,
         subject_to: Any = None,

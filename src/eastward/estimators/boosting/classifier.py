@@ -46,8 +46,8 @@ class EASTBoostingClassifier(DecidingClassifier):
 
     f is the library's own cross-entropy model, classes weighted equally, a are *aligned* rounds of trees that minimise
     one minus the soft metric (EAST) from there, and the matrix G decides (:func:`eastward.tune_decision`), tuned on
-    held-out predictions after they were calibrated. Aligned rounds and the matrix are kept only where cross-validation
-    favours them, and weights unless it favours none.
+    held-out predictions after they were calibrated. Aligned rounds are kept only where cross-validation favours them,
+    and weights unless it favours none.
 
     Parameters
     ----------

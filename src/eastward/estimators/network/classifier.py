@@ -79,8 +79,8 @@ class EASTClassifier(DecidingClassifier):
         long again. ``report_`` is of the network before: judge the last one by rows of your own.
     tune_decision : bool or "auto", default="auto"
         Whether the decision is tuned on held-out predictions; otherwise it is the most probable class. "auto": under
-        ``recipe="auto"``, and where constraints or abstention ask for it. Kept only where cross-validation favours it;
-        no class is given up that the metric counts (:func:`eastward.decisions.keep_classes`).
+        ``recipe="auto"``, and where constraints or abstention ask for it. No class is given up that the metric counts
+        (:func:`eastward.decisions.keep_classes`).
     subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
         What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
