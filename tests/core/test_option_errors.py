@@ -417,7 +417,7 @@ ERRORS = {
     "no thresholds": (
         lambda: threshold_grid(0),
         ValueError,
-        r"thresholds? of .* must be at least 1; got 0",
+        r"thresholds of .* must be a number from 1 to 10,000; got 0",
     ),
     "a ranking grid of top2": (
         lambda: ew.AUROCLoss(thresholds="top2"),
@@ -458,7 +458,7 @@ ERRORS = {
     "no patience": (
         lambda: PlateauCooling(patience=0),
         ValueError,
-        r"patience of PlateauCooling must be at least 1; got 0",
+        r"patience of PlateauCooling must be >= 1; got 0",
     ),
     "a state of something else": (
         lambda: PlateauCooling().load_state_dict({"best": 1.0}),
