@@ -20,8 +20,8 @@ from scipy.stats import wilcoxon
 from benchmarks.quality import data
 from benchmarks.quality.components import Component
 from benchmarks.quality.methods import Problem, metric_named
-from benchmarks.quality.offsets import bagged
 from eastward.comparison.splits import stratified_split
+from eastward.decisions import smoothed_offsets
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "results" / "quality" / "ablation.md"
@@ -75,7 +75,9 @@ def judged(split: data.Split, found: dict[str, Component]) -> dict[tuple[str, fl
             truth = np.concatenate([split.train_codes[judge], split.test_codes])
             for share in SHARES:
                 codes, kind = split.train_codes[tune], problem.metric.name
-                offsets = bagged(held[tune], codes, kind, bags=8, label_share=share)
+                offsets = smoothed_offsets(
+                    held[tune], codes, kind, n_bags=8, label_share=share
+                ).numpy()
                 value = problem.merit((rows + offsets).argmax(1), truth)
                 result.setdefault((name, share), []).append(value)
     return {variant: float(np.mean(values)) for variant, values in result.items()}

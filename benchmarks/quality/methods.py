@@ -20,10 +20,9 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 
 from benchmarks.quality.components import PARTS, Array, Component
 from benchmarks.quality.data import Split
-from benchmarks.quality.offsets import bagged
 from eastward import metrics
 from eastward.confusion import hard_confusion
-from eastward.decisions import keep_classes
+from eastward.decisions import keep_classes, smoothed_offsets
 from eastward.estimators.ensemble import EASTEnsembleClassifier
 from eastward.estimators.ensemble.fitting import log_mean
 from eastward.metrics import Metric
@@ -48,11 +47,12 @@ class Problem:
     ) -> Array:
         """Bagged offsets for rows with a held-out prediction."""
         known = np.isfinite(held_out).all(axis=1) if rows is None else rows
-        cost = self.metric.options.get("cost")
-        kind = self.metric.name if cost is None else "cost"
         codes, scores = self.split.train_codes[known], held_out[known]
         bags = 15 if label_share == 1 else 5
-        return bagged(scores, codes, kind, cost=cost, bags=bags, label_share=label_share)
+        found: Array = smoothed_offsets(
+            scores, codes, self.metric, label_share=label_share, n_bags=bags
+        ).numpy()
+        return found
 
     def kept_offsets(self, held_out: Array, *, label_share: float = DEFAULT.label_share) -> Array:
         """Offsets as the ensemble has them: no class is given up."""
