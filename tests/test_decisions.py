@@ -17,8 +17,7 @@ from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
 from eastward.decisions._inputs import class_sample
 from eastward.decisions._merit import Merit
-from eastward.decisions.offsets import tuned
-from eastward.decisions.smoothing import smoothed_rows
+from eastward.decisions.offsets import smoothed_rows, tuned
 
 METRICS = sorted(set(metrics.names()) - {"expected_cost"})
 BINARY_METRICS = ["f1", "f2", "precision", "recall", "jaccard", "specificity", "fowlkes_mallows"]

@@ -1,8 +1,9 @@
-"""A metric as something to maximise, evaluated at many tables at once."""
+"""A metric as something to maximise, evaluated at many tables at once, and how decisions change tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ from torch import Tensor
 
 from eastward.confusion import Counts
 from eastward.decisions._inputs import Sample
-from eastward.decisions._moves import count_tables
 from eastward.metrics import Metric, as_metric
 from eastward.metrics.closed_forms import closed_form_of
 from eastward.metrics.quotients import ClosedForm
@@ -112,3 +112,81 @@ def _probe_tables(num_classes: int, *, matrix: bool) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     shape = (3, num_classes, num_classes) if matrix else (3, 4, num_classes)
     return 1 + 9 * torch.rand(shape, generator=generator, dtype=torch.float64)
+
+
+def count_tables(tp: Tensor, predicted: Tensor, true: Tensor, total: Tensor) -> Tensor:
+    """Stacked counts ``(..., 4, C)`` from true positives, predicted and true mass ``(..., C)``."""
+    # Differences of equal sums round to about -1e-16, and a count is never negative.
+    fp, fn = (predicted - tp).clamp_min(0), (true - tp).clamp_min(0)
+    return torch.stack([tp.clamp_min(0), fp, fn, (total - true - fp).clamp_min(0)], dim=-2)
+
+
+@dataclass(frozen=True)
+class CountMoves:
+    """Moves of samples from their rival class to one class, in counts."""
+
+    columns: Tensor
+    amounts: Tensor
+    start: Tensor
+    true: Tensor
+
+    def tables(self, flat: Tensor) -> Tensor:
+        """``(G, 4, C)`` from flat ``(G, 2 C)``: true positives, then predicted mass."""
+        tp, predicted = flat.chunk(2, dim=1)
+        return count_tables(tp, predicted, self.true, self.true.sum())
+
+
+@dataclass(frozen=True)
+class MatrixMoves:
+    """Moves of samples from their rival class to one class, in the whole matrix."""
+
+    columns: Tensor
+    amounts: Tensor
+    start: Tensor
+    num_classes: int
+
+    def tables(self, flat: Tensor) -> Tensor:
+        """``(G, C, C)`` from flat ``(G, C * C)``."""
+        return flat.view(-1, self.num_classes, self.num_classes).clamp_min(0)
+
+
+@dataclass(frozen=True)
+class LabelMoves:
+    """Samples that receive one of several labels, in counts of all the labels."""
+
+    columns: Tensor
+    amounts: Tensor
+    start: Tensor
+    true: Tensor
+    total: Tensor
+
+    def tables(self, flat: Tensor) -> Tensor:
+        """``(G, 4, L)`` from flat ``(G, 2 L)``."""
+        tp, predicted = flat.chunk(2, dim=1)
+        return count_tables(tp, predicted, self.true, self.total)
+
+
+def class_moves(
+    sample: Sample, rival: Tensor, label: int, *, matrix: bool
+) -> CountMoves | MatrixMoves:
+    """What changes when samples move from ``rival`` (their best other class) to ``label``."""
+    return (_matrix_moves if matrix else _count_moves)(sample, rival, label)
+
+
+def _count_moves(sample: Sample, rival: Tensor, label: int) -> CountMoves:
+    size, weight, targets = sample.num_classes, sample.weight, sample.targets
+    chosen = torch.full_like(rival, label)
+    loses, gains = weight * (targets == rival), weight * (targets == chosen)
+    columns = torch.stack([rival, chosen, size + rival, size + chosen], 1)
+    amounts = torch.stack([-loses, gains, -weight, weight], 1)
+    start = weight.new_zeros(2 * size).index_add(0, rival, loses)
+    start = start.index_add(0, size + rival, weight)
+    return CountMoves(columns, amounts, start, sample.class_mass())
+
+
+def _matrix_moves(sample: Sample, rival: Tensor, label: int) -> MatrixMoves:
+    size, weight = sample.num_classes, sample.weight
+    row = sample.targets * size
+    columns = torch.stack([row + rival, row + label], 1)
+    start = weight.new_zeros(size * size).index_add(0, row + rival, weight)
+    return MatrixMoves(columns, torch.stack([-weight, weight], 1), start, size)

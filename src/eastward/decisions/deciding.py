@@ -23,8 +23,8 @@ from eastward.decisions.estimating import (
     label_table,
 )
 from eastward.decisions.matrix import Decision, checked_classes
+from eastward.decisions.offsets import LABEL_SHARE
 from eastward.decisions.shifting import Reference, frequency_correction
-from eastward.decisions.smoothing import LABEL_SHARE
 from eastward.decisions.solving import Beliefs, Objective, Solution, check_metric
 from eastward.metrics import Metric, as_metric
 

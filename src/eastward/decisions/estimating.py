@@ -10,10 +10,8 @@ from torch import Tensor
 
 from eastward.decisions._inputs import Sample, stratified_folds
 from eastward.decisions._merit import Merit
-from eastward.decisions.bagging import bootstrap
 from eastward.decisions.keeping import keep_classes, kept_classes
-from eastward.decisions.offsets import SCAN_BUDGET
-from eastward.decisions.smoothing import smoothed_offsets
+from eastward.decisions.offsets import SCAN_BUDGET, bootstrap, smoothed_offsets
 from eastward.decisions.solving import (
     Beliefs,
     Objective,

@@ -24,8 +24,8 @@ from eastward.decisions.deciding import (
 )
 from eastward.decisions.estimating import N_BAGS, Tuner
 from eastward.decisions.matrix import Decision
+from eastward.decisions.offsets import LABEL_SHARE
 from eastward.decisions.rules import ABSTAIN
-from eastward.decisions.smoothing import LABEL_SHARE
 from eastward.decisions.solving import Objective
 from eastward.metrics import Metric
 
