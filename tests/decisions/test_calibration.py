@@ -107,3 +107,10 @@ BAD = {
 def test_bad_input_gets_one_clear_sentence(message):
     true, targets = made_up(60, 3)
     assert_sentence(lambda: BAD[message](true, targets), ValueError, message)
+
+
+def test_rows_that_lack_a_class_calibrate_nothing():
+    rng = np.random.default_rng(0)
+    table = rng.dirichlet([2, 2, 2], 200)
+    targets = np.array([int(rng.random() < row[1] / (row[0] + row[1])) for row in table])
+    assert fit_calibration(table, targets).kind == "none"

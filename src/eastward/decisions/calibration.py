@@ -240,10 +240,14 @@ def _chosen(sample: Sample, seed: int) -> Calibration:
 
 
 def _possible(sample: Sample) -> list[str]:
+    fewest = int(torch.bincount(sample.targets, minlength=sample.num_classes).min())
+    if not fewest:
+        # Rows that lack a class would have its probability vanish.
+        return ["none"]
     kinds = ["none", "temperature", "vector"]
     if sample.num_classes != 2 or importlib.util.find_spec("sklearn") is None:
         return kinds
-    enough = int(torch.bincount(sample.targets, minlength=2).min()) >= FEWEST_FOR_ISOTONIC
+    enough = fewest >= FEWEST_FOR_ISOTONIC
     return [*kinds, "isotonic"] if enough else kinds
 
 

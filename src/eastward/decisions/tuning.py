@@ -268,9 +268,9 @@ def _value_words(report: dict[str, Any]) -> str:
 def decision_table(
     codes: NDArray[Any], decisions: NDArray[Any], weight: NDArray[Any] | None, size: int
 ) -> torch.Tensor:
-    """The table of mass one, ``(C, C + 1)`` if a row is left undecided, else ``(C, C)``."""
+    """The table of mass one (zero without rows), ``(C, C + 1)`` if a row is left undecided, else ``(C, C)``."""
     width = size + int((decisions == ABSTAIN).any())
     mass = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
     columns = np.where(decisions == ABSTAIN, size, decisions)
     flat = np.bincount(codes * width + columns, weights=mass, minlength=size * width)
-    return torch.from_numpy(flat.reshape(size, width) / mass.sum())
+    return torch.from_numpy(flat.reshape(size, width) / (mass.sum() or 1.0))

@@ -224,6 +224,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Probabilities times the decision matrix; higher means more likely to be chosen.
         """
+        check_is_fitted(self)
         size = len(self.classes_)
         worth = self.decision_.worth(self._probabilities(X))[:, :size]
         return np.asarray(worth[:, 1] - worth[:, 0] if size == 2 else worth)

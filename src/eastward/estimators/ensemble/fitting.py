@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 CALLER = "EASTEnsembleClassifier"
+# Held-out rows with less than this share of the weight are too few to tune a decision on.
+LEAST_HELD_OUT = 0.5
 Array = NDArray[Any]
 
 PARTS: Mapping[str, Any] = MappingProxyType(
@@ -127,6 +129,9 @@ def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric)
     parts = {name: _fitted(model, name, data, metric) for name in model.parts}
     held = np.all([np.isfinite(part.held_out).all(1) for part in parts.values()], axis=0)
     held &= folds >= 0
+    if rows.weights is not None and rows.weights[held].sum() < LEAST_HELD_OUT * rows.weights.sum():
+        # Rows of great weight are in every tree of a forest. Without them the rest speaks for another problem.
+        held[:] = False
     by_part = {name: part.held_out[held] for name, part in parts.items()}
     weights = None if rows.weights is None else rows.weights[held]
     mean = HeldOut(log_mean(by_part), rows.codes[held], weights)
