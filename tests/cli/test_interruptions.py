@@ -115,6 +115,7 @@ def test_a_full_disk_is_recognised_in_whatever_words_torch_has_for_it(size):
 
 
 # Checkpoints come first, then the weights, then the preprocessing, which is larger in this table.
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [20_000, 60_000])
 def test_a_full_disk_while_training_leaves_no_half_model(table, tmp_path, little_room, room):
     folder = tmp_path / "m"

@@ -86,6 +86,7 @@ def test_auto_is_the_ensemble_and_says_why(table, tmp_path):
     assert done.json["rows"] == 240
 
 
+@pytest.mark.slow
 def test_beyond_its_size_auto_takes_what_held_out_rows_recommend(monkeypatch):
     monkeypatch.setattr(choosing, "ENSEMBLE_ROWS", 300)
     monkeypatch.setattr(choosing, "SAMPLE_ROWS", 200)

@@ -59,6 +59,7 @@ def test_all_default_methods_run_through():
     assert len(result.cells) == 2 * len(DEFAULT_METHODS)
 
 
+@pytest.mark.slow
 def test_methods_on_request_run_through():
     X, y = overlapping(150)
     extra = [name for name in method_names() if name not in DEFAULT_METHODS]

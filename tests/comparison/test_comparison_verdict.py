@@ -17,6 +17,7 @@ from eastward.reporting.wording import sentences
 NETWORKS = ["cross_entropy", "balanced_cross_entropy", "cross_entropy_tuned", "eastward"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_labels_without_any_signal_give_no_confidence(seed):
     rng = np.random.default_rng(seed)
@@ -35,6 +36,7 @@ def test_well_separated_balanced_classes_give_no_gain():
     assert all(row["mean"] > 0.97 for row in result.methods)
 
 
+@pytest.mark.slow
 def test_a_threshold_that_helps_on_a_rare_class_is_recommended():
     X, y = overlapping(seed=1)
     result = compare(

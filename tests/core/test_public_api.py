@@ -225,6 +225,7 @@ def test_type_information_is_shipped():
     assert (Path(ew.__file__).parent / "py.typed").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

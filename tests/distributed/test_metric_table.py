@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import eastward as ew
 
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 WORLDS = (2, 4)
 METRICS = ew.metrics.names()

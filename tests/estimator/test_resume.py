@@ -37,10 +37,9 @@ def run_killed(workplace, seed):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in range(1, 6))]
-)
+@pytest.mark.parametrize("seed", range(6))
 def test_a_run_killed_at_random_moments_ends_in_the_same_bits(tmp_path, seed):
     outcome = run_killed(tmp_path, seed)
     assert [kill["killed"] for kill in outcome["kills"]] == [True] * 4

@@ -78,6 +78,7 @@ def without_seconds(history):
     return [{k: v for k, v in record.items() if k != "seconds"} for record in history]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash_at", [1, 4, 5, 6, 9, 11, 12, 14])
 def test_a_crashed_run_continues_to_the_same_bits(tmp_path, crash_at):
     expected, expected_result = uninterrupted()

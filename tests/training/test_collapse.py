@@ -138,6 +138,7 @@ def test_a_vanished_gradient_is_named():
     assert "the gradient has vanished" in run.notes[0]
 
 
+@pytest.mark.slow
 def test_a_class_that_only_the_tuned_decision_predicted_is_no_loss():
     rows = small_rows(folds=1)
     members = trained(rows)
@@ -168,6 +169,7 @@ def test_a_member_beyond_help_goes_back_to_the_start_and_the_stage_ends():
     assert same_state(run.members.member_state(0), start)
 
 
+@pytest.mark.slow
 def test_the_others_go_on_without_a_member_beyond_help():
     rows = small_rows(folds=2)
     push = Push([500.0, 0.0, 0.0], range(1, 100), member=1)

@@ -15,7 +15,7 @@ def style_sheet(name: str) -> str:
 
     Examples
     --------
-    >>> "@light" in style_sheet("report.css"), "--card" in style_sheet("notebook.css")
+    >>> "@light;" in style_sheet("report.css"), "--card" in style_sheet("notebook.css")
     (False, True)
     """
     _, light, dark = re.split(r"^@(?:light|dark)$", asset("colours.css"), flags=re.MULTILINE)
