@@ -163,9 +163,8 @@ class TableLoss:
         given = flat.numpy()
         if self._fills and self._lacks(given):
             given = self.with_virtual(flat).numpy()
-        values, slopes, masses = form(given)
-        slopes *= (-1.0 if better else 1.0) / grid
-        if not masses.all():
+        values, slopes, masses, empty = form(given, (-1.0 if better else 1.0) / grid)
+        if empty:
             say_empty(warn=warn)
             # So that the loss is zero.
             values[masses == 0] = 1.0 if better else 0.0

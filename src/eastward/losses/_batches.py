@@ -63,11 +63,11 @@ def _check_targets(
 
 def _check_places(caller: str, logits: Tensor, targets: object, weights: object) -> None:
     """Targets and weights must be tensors of real numbers, where the logits are."""
-    for name, value in (("targets", targets), ("sample_weight", weights)):
-        if value is None and name == "sample_weight":
-            continue
-        _checks.tensor(caller, name, value)
-        _checks.beside(caller, name, value, logits)
+    _checks.tensor(caller, "targets", targets)
+    _checks.beside(caller, "targets", targets, logits)
+    if weights is not None:
+        _checks.tensor(caller, "sample_weight", weights)
+        _checks.beside(caller, "sample_weight", weights, logits)
 
 
 def _single_logit_batch(

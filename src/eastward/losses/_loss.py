@@ -130,7 +130,7 @@ class Steps:
         losses, slope = self.at_table.with_slope(tables, dtype=dtype, warn=warn)
         if not learns:
             return losses
-        joined: Tensor = _Loss.apply(logits, _Back(self, passes, between, tables, slope), losses)  # type: ignore[no-untyped-call]  # torch has no types here
+        joined: Tensor = _Loss.apply(logits, _Back(self, passes, between, tables, slope), (losses,))  # type: ignore[no-untyped-call]  # torch has no types here
         return joined
 
     def at(self, tables: Tensor, between: Between, dtype: torch.dtype, *, warn: bool) -> Tensor:
@@ -159,10 +159,11 @@ class _Loss(torch.autograd.Function):
     """The three steps as one node of the graph."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, back: _Back, losses: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, back: _Back, losses: tuple[Tensor]) -> Tensor:
+        # In a tuple, the losses are no input of this node, and can be its output as they are.
         ctx.back = back
         ctx.save_for_backward(logits, *back.passes.kept())
-        return losses.detach()
+        return losses[0]
 
     @staticmethod
     def backward(ctx: Any, by_losses: Tensor) -> tuple[Tensor, None, None]:
@@ -191,10 +192,11 @@ def _known_temperature(caller: str, temperature: Tensor | float) -> Tensor | flo
     """The temperature as a number where it can be read without waiting for a device, and checked."""
     if not isinstance(temperature, Tensor):
         return temperature
-    if torch.compiler.is_compiling() or temperature.device.type != "cpu":
+    if torch.compiler.is_compiling() or not temperature.is_cpu:
         return temperature
     if temperature.requires_grad or not _checks.has_memory(temperature):
         return temperature
     number = float(temperature)
-    _checks.one_temperature(caller, number)
+    if not _checks.MIN_TEMPERATURE <= number <= _checks.MAX_TEMPERATURE:
+        _checks.one_temperature(caller, number)
     return number

@@ -134,7 +134,7 @@ class ClosedForm:
     Examples
     --------
     >>> recall = ClosedForm(RECALL, "macro", "skip")
-    >>> value, slope, mass = recall(np.array([[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 3.0]]]))
+    >>> value, slope, mass, _ = recall(np.array([[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 3.0]]]))
     >>> value, slope[0, 0, 1]
     (array([0.625]), np.float64(0.125))
     """
@@ -152,16 +152,18 @@ class ClosedForm:
             _POLICIES.index(absent),
         )
 
-    def __call__(self, tables: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values ``(R,)`` of counts ``(R, 4, C)``, their derivatives ``(R, 4, C)``, and total masses ``(R,)``.
+    def __call__(
+        self, tables: np.ndarray, scale: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Values ``(R,)`` of counts ``(R, 4, C)``, their derivatives times ``scale``, masses ``(R,)``, and if one is 0.
 
         The masses of true classes do not depend on the model: what tp and fn, or fp and tn, have in common in their
         derivatives is left out.
         """
         values, masses = np.empty(len(tables)), np.empty(len(tables))
         slope = np.empty(tables.shape)
-        _fastest()(tables, *self._given, values, slope, masses)
-        return values, slope, masses
+        empty: bool = _fastest()(tables, *self._given, scale, values, slope, masses)
+        return values, slope, masses, empty
 
 
 _AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -178,11 +180,12 @@ def _value_and_slope(
     offset: float,
     average: int,
     absent: int,
+    scale: float,
     value: np.ndarray,
     derivative: np.ndarray,
     mass: np.ndarray,
-) -> None:
-    """The closed form, in terms that both NumPy and numba know; its results are written into the last three."""
+) -> bool:
+    """The closed form, in terms that both NumPy and numba know; results go into the last three. Whether a mass is 0."""
     number, size = tables.shape[0], tables.shape[2]
     masses = tables.sum(axis=2).sum(axis=1)
     counts = tables.sum(axis=2).reshape(number, 4, 1) if average == _MICRO else tables
@@ -215,8 +218,9 @@ def _value_and_slope(
     none = total <= (floor if average == _WEIGHTED else VANISHED * np.ones_like(floor))
     weights = weights * np.where(none, 0.0, 1.0 / np.where(none, 1.0, total))
     value[:] = (values * weights).sum(axis=1)
-    derivative[:] = slope * weights.reshape(number, 1, -1)
+    derivative[:] = slope * (weights * scale).reshape(number, 1, -1)
     mass[:] = masses
+    return bool((masses == 0.0).any())
 
 
 @functools.cache
