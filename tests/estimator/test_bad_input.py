@@ -203,7 +203,7 @@ def test_bad_class_weights(table):
         (
             {"n_folds": 0},
             ValueError,
-            "n_folds of EASTClassifier must be 'auto' or at least 1; got 0",
+            "n_folds of EASTClassifier must be 'auto' or at least 1, a whole number; got 0",
         ),
         ({"n_folds": "five"}, TypeError, "n_folds of EASTClassifier must be"),
         (
@@ -211,9 +211,9 @@ def test_bad_class_weights(table):
             ValueError,
             "batch_size of EASTClassifier must be 'auto' or at least 1",
         ),
-        ({"max_epochs": 0}, ValueError, "max_epochs of EASTClassifier must be at least 1; got 0"),
-        ({"patience": 0}, ValueError, "patience of EASTClassifier must be at least 1; got 0"),
-        ({"max_cold_steps": 0}, ValueError, "max_cold_steps of EASTClassifier must be at least 1"),
+        ({"max_epochs": 0}, ValueError, "max_epochs of EASTClassifier must be >= 1; got 0"),
+        ({"patience": 0}, ValueError, "patience of EASTClassifier must be >= 1; got 0"),
+        ({"max_cold_steps": 0}, ValueError, "max_cold_steps of EASTClassifier must be >= 1"),
         ({"learning_rate": 0.0}, ValueError, "learning_rate of EASTClassifier must be positive"),
         ({"learning_rate": "fast"}, TypeError, "learning_rate of EASTClassifier must be a real"),
         ({"dropout": 1.0}, ValueError, r"dropout of EASTClassifier must be in \[0, 1\); got 1.0"),

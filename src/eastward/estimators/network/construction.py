@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +40,10 @@ def check_parameters(model: EASTClassifier) -> None:
         _checks.whole_number(caller, name, getattr(model, name), at_least=1)
     for name in ("n_folds", "batch_size"):
         value = getattr(model, name)
-        if value != "auto":
-            _checks.whole_number(caller, name, value, at_least=1)
+        if value != "auto" and (not isinstance(value, Integral) or value < 1):
+            got = _checks.describe(value) if isinstance(value, str) else value
+            error = ValueError if isinstance(value, Real) else TypeError
+            _checks.fail(caller, name, "'auto' or at least 1, a whole number", got, error=error)
     _check_hooks(caller, "callbacks", model.callbacks, "stage_start", "a sequence of Callback")
     loggers = model.loggers if isinstance(model.loggers, Sequence) else [model.loggers]
     given = None if model.loggers is None else loggers
