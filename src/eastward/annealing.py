@@ -167,7 +167,7 @@ def cosine_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Co
 
 
 def constant_schedule(value: float = 0.2) -> _Constant:
-    """The same temperature at every step (Bridging the Gap trains so).
+    """A constant temperature, as in Bridging the Gap.
 
     Examples
     --------

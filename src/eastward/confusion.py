@@ -75,7 +75,7 @@ class Counts(NamedTuple):
         return cls(tp, fp, fn, tn, exclusive)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Counts:
-        """The same table with ``function`` applied to each of the four rows."""
+        """Apply ``function`` to each of the four rows."""
         tp, fp, fn, tn = (function(row) for row in (self.tp, self.fp, self.fn, self.tn))
         return Counts(tp, fp, fn, tn, self.exclusive)
 

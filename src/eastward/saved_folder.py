@@ -167,7 +167,7 @@ def restored(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """The same document with null where a number is NaN or infinite: JSON has no such numbers.
+    """Replace NaN and infinity in a document by null: JSON has no such numbers.
 
     Examples
     --------

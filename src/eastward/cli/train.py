@@ -273,7 +273,7 @@ def _train_on_stream(
     out: Path,
     commands: dict[str, str],
 ) -> None:
-    """The same for a table that is larger than memory."""
+    """Train on a table that is larger than memory, reading it block by block."""
     from eastward.cli.fit_model import FitPlan
     from eastward.cli.preferences import metric_choice
     from eastward.cli.stream_model import fit_stream_model, open_stream

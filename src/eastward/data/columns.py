@@ -48,7 +48,7 @@ class Column:
 
 
 def normalized(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table with numbers, booleans, datetimes and strings only, and names that are strings.
+    """Reduce a table to numbers, booleans, datetimes and strings, under names that are strings.
 
     Categories become strings whatever they are made of: a category 3 is a name, not a number. Times in a zone
     become UTC.

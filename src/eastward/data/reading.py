@@ -296,7 +296,7 @@ def _present(columns: Sequence[str] | None, known: Sequence[str]) -> list[str] |
 
 
 def _exact_sizes(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The same rows in parts of exactly ``rows``: what a row gives must not depend on how a file is stored."""
+    """Deal rows out in parts of exactly ``rows``, so that results do not depend on how a file is stored."""
     waiting: list[pa.Table] = []
     count = 0
     for batch in batches:

@@ -131,7 +131,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return self._decided(probabilities, None)
 
     def with_prior(self, prior: Any, probabilities: Any = None) -> Self:
-        """The same classifier for other class frequencies: its probabilities and its decision change.
+        """A copy of the classifier for other class frequencies: its probabilities and its decision change.
 
         Parameters
         ----------

@@ -201,7 +201,7 @@ def _unsynchronised(model: Any, *, last: bool) -> Any:
 
 
 def _chunks(batches: list[tuple[Any, ...]], rows: int) -> list[tuple[Any, ...]]:
-    """The same rows in smaller pieces."""
+    """Cut micro-batches into pieces of at most ``rows`` rows."""
     _checks.whole_number("exact_backward", "chunk_rows", rows, at_least=1)
     pieces = []
     for inputs, *others in batches:

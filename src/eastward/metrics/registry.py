@@ -75,7 +75,7 @@ class Metric:
         return found
 
     def with_options(self, **options: Any) -> Metric:
-        """The same metric with further options bound."""
+        """A copy of the metric with further options bound."""
         return replace(self, options={**self.options, **options})
 
 

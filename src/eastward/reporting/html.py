@@ -251,7 +251,7 @@ def environment() -> Environment:
 
 
 def _forgiving(function: Any) -> Any:
-    """The same filter for a value that an older summary may lack: it shows as missing."""
+    """Let a template filter show a value that an older summary lacks as missing."""
 
     def shown(value: Any, *arguments: Any, **options: Any) -> Any:
         known = None if isinstance(value, Undefined) else value

@@ -76,7 +76,7 @@ def linear_scale(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def log_scale(low: float, high: float, start: float, end: float) -> Scale:
-    """The same on a logarithmic axis."""
+    """Map values between ``low`` and ``high`` to places on a logarithmic axis."""
     inner = linear_scale(math.log(low), math.log(high), start, end)
     return lambda value: inner(math.log(value))
 

@@ -54,7 +54,7 @@ class Rows:
     multilabel: bool = False
 
     def with_held_out(self) -> Rows:
-        """The same with every member training on the rows it is judged by as well."""
+        """A copy in which every member also trains on the rows that it is judged by."""
         pairs = zip(self.train, self.valid, strict=True)
         return replace(self, train=[torch.cat(pair) for pair in pairs])
 
@@ -208,7 +208,7 @@ class LoaderBatches:
         self._epochs = 0
 
     def for_stage(self, stage: Any, processes: Any) -> LoaderBatches:  # noqa: ARG002
-        """The same batches, whatever the stage would like."""
+        """The batches of the loader, whatever the stage would like."""
         return self
 
     def epoch(

@@ -82,7 +82,7 @@ class Checkpoint(Callback):
             self._save(run, finished=False)
 
     def batch_end(self, run: Run) -> None:
-        """The same within an epoch, if epochs are long."""
+        """Save within an epoch, if epochs are long."""
         if getattr(run.source, "long_epochs", False):
             self.epoch_end(run)
 

@@ -209,7 +209,7 @@ def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
 
 
 def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
-    """The same on the device."""
+    """The rows of a batch, on the device."""
     ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(_rows_of(run, chosen))
     return ready
 

@@ -143,7 +143,7 @@ class StreamBatches:
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     def for_stage(self, stage: Any, processes: Any) -> StreamBatches:
-        """The same rows, in the batches that a stage wants, for one process of several."""
+        """The batches that a stage wants, for one process of several; the rows stay."""
         return replace(
             self,
             batch_size=stage.rows_per_step,

@@ -62,7 +62,7 @@ def validate_once(run: Run) -> None:
 
 
 def _held_rows(run: Run) -> HeldRows:
-    """The same in every epoch: looked up once."""
+    """Look up the held-out rows, which stay as they are in every epoch."""
     index, known = (run.processes.part(whole) for whole in padded(run.rows.valid))
     targets = run.rows.targets[index].clone()
     targets[~known] = IGNORED

@@ -118,7 +118,7 @@ class Scaler:
         return scaled if self.pieces is None else torch.cat([scaled, self.pieces(numbers)], dim=1)
 
     def in_place(self, features: Tensor) -> Tensor:
-        """The same for float32 features that nobody else needs."""
+        """Scale float32 features in place, where nobody else needs them."""
         if self.pieces is not None:
             return self(features)
         return features.sub_(self.mean).div_(self.scale).clamp_(-OUTLIER, OUTLIER)
