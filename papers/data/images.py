@@ -97,7 +97,7 @@ def idx_array(path: Path) -> Any:
 
 
 def one_against_rest(images: Images, positive: tuple[str, ...]) -> Images:
-    """The same pictures with two classes: those named ``positive`` (class 1), and the rest.
+    """Pictures with two classes: those named ``positive`` (class 1), and the rest.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""The same game, solved approximately as published: by the alternating direction method of multipliers.
+r"""The adversarial game, solved approximately as published: by the alternating direction method of multipliers.
 
 The adversary's problem is :math:`\min_{Q \in \Delta} \langle E - \Psi, Q\rangle + h(T Q + D)`, where :math:`\Delta` is
 the polytope of marginals, h its support function (the predictor's best answer) and T linear. Every iteration projects

@@ -1,4 +1,4 @@
-"""The same time for every network: a callback that stops training when its time is used up."""
+"""Equal time for every network: a callback that stops training when its time is used up."""
 
 from __future__ import annotations
 
