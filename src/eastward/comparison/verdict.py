@@ -212,7 +212,7 @@ def _stay_sentence(reference: Row, nearest: Row, margin: float) -> str:
     if difference["equal"] > MOSTLY:
         return (
             f"No gain: use {reference['label']}. The best of the others, {nearest['label']}, is within "
-            f"{margin:.2g} of it with {_percent(difference['equal'])}."
+            f"{margin:.2g} of it with a probability of {_percent(difference['equal'])}."
         )
     return (
         f"Use {reference['label']}: no other method is expected to do better. The nearest is "
