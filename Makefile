@@ -54,14 +54,14 @@ docs: $(INSTALLED) ## build the documentation into docs/_build/html; a warning i
 	@echo "open docs/_build/html/index.html"
 
 bench: $(INSTALLED) ## measure the cost of the losses against cross-entropy
-	$(BIN)/python benchmarks/loss_cost.py
+	$(BIN)/python -m benchmarks.speed.loss_cost
 
 bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and MLPClassifier
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_speed.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fit_memory.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed.fit_speed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.speed.fit_memory
 
 compare-tables: $(INSTALLED) ## run compare on every table of EASTWARD_DATA (half an hour; stop it, it goes on)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compare_tabular.py --splits 2 --max-rows 400 --hidden 64 32 --max-epochs 30 --jobs 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality.compare_tables --splits 2 --max-rows 400 --hidden 64 32 --max-epochs 30 --jobs 2
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
 NAME ?= $(shell $(BIN)/python -m papers list --json 2> /dev/null | $(BIN)/python -c \

@@ -65,7 +65,7 @@ class Split:
 def data_folder() -> Path:
     folder = os.environ.get("EASTWARD_DATA")
     if not folder:
-        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=../shared/data.")
+        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=~/data.")
     return Path(folder)
 
 

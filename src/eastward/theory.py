@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 ENOUGH_ROWS = 5
-"""Rows of a class in a batch with which the gradient of F1 has lost its bias (``benchmarks/batch_size.py``)."""
+"""Rows of a class in a batch with which the gradient of F1 has lost its bias (``results/batch_size``)."""
 
 # Terms of a binomial sum further than this from its middle are zero in float64.
 STANDARD_DEVIATIONS = 40

@@ -29,7 +29,7 @@ ROWS_FOR_FOLDS = 50_000
 # Pieces of each feature, the rows up to which they are worth their cost, and the most of them in all.
 BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
 # With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
-# (benchmarks/batch_size.py).
+# (results/batch_size).
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
 
 

@@ -1,6 +1,6 @@
 """What the loss costs: time and memory of forward + backward, beside ``F.cross_entropy`` and other packages' losses.
 
-    python benchmarks/loss_cost.py [--threads 1] [--allocator warm|default] [--only time|memory] [--seconds 6]
+    python -m benchmarks.speed.loss_cost [--threads 1] [--allocator warm|default] [--only time|memory] [--seconds 6]
 
 Time. Every variant runs once per round, in random order, inside one process; the table shows the median over rounds of
 the ratio to cross-entropy in the same round, at default options (inputs are checked). With one thread it is the
@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from loss_peers import absent, peers
 from torch import Tensor
 from torch.nn import functional
 
 import eastward as ew
+from benchmarks.speed.loss_peers import absent, peers
 
-RESULTS = Path(__file__).parents[1] / "results" / "loss_cost"
+RESULTS = Path(__file__).parents[2] / "results" / "loss_cost"
 WARM = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 KERNELS = ("eager", "numba")
 # size: bar of the compiled kernel, where one was set
@@ -253,7 +253,12 @@ def memory_table(found: dict[str, Any]) -> list[str]:
 def write(found: dict[str, Any]) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "results.json").write_text(json.dumps(found, indent=1) + "\n")
-    lines = ["# What the loss costs", "", "`python benchmarks/loss_cost.py` writes this page.", ""]
+    lines = [
+        "# What the loss costs",
+        "",
+        "`python -m benchmarks.speed.loss_cost` writes this page.",
+        "",
+    ]
     for setting, part in sorted(found.get("time", {}).items()):
         threads, allocator = setting.split()
         load = f"load of the machine before and after {part['load'][0]:.1f}, {part['load'][1]:.1f}"
@@ -288,7 +293,8 @@ def main() -> None:
     options = parser.parse_args()
     is_warm = all(os.environ.get(name) == value for name, value in WARM.items())
     if options.allocator == "warm" and not is_warm:
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **WARM})  # noqa: S606 - ourselves
+        command = [sys.executable, "-m", "benchmarks.speed.loss_cost", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, **WARM})  # noqa: S606 - ourselves
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     random.seed(0)

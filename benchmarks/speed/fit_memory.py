@@ -1,6 +1,6 @@
 """Peak memory of ``EASTClassifier.fit`` on a table of a million rows, in units of the table.
 
-    python benchmarks/fit_memory.py [--rows 1000000] [--no-write]
+    python -m benchmarks.speed.fit_memory [--rows 1000000] [--no-write]
 
 Protocol. A process of its own imports everything, makes a float32 table X and labels, and fits one epoch of each
 stage of a recipe with the default network, one thread. "On top of X" is the largest resident memory while ``fit``
@@ -18,7 +18,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "results" / "fit_memory"
+RESULTS = Path(__file__).parents[2] / "results" / "fit_memory"
 COMMAND = "make bench-fit"
 RECIPES = ("cross_entropy", "paper", "auto")
 COLUMNS, BAR = 30, 3.0

@@ -1,7 +1,7 @@
 """`eastward predict` on a large Parquet file: memory beyond start-up, and rows per second against its parts.
 
-    python benchmarks/predict_stream.py                            # 500 000 rows
-    python benchmarks/predict_stream.py --rows 5000000 --write     # the size that the bar is about
+    python -m benchmarks.speed.predict_stream                            # 500 000 rows
+    python -m benchmarks.speed.predict_stream --rows 5000000 --write     # the size that the bar is about
 
 A model is trained on a sample, then the command runs in processes of its own: once on a few rows, which is the
 start-up, and once on the whole file. Reading, preprocessing and forward pass are timed one by one in a further
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from eastward.data import iter_tables
 from eastward.model_folder import load_model
 
-RESULTS = Path(__file__).parents[1] / "results" / "predict_stream"
+RESULTS = Path(__file__).parents[2] / "results" / "predict_stream"
 MEMORY_BAR, RATIO_BAR = 1000, 1.3
 CHUNK = 250_000
 CITIES = ["Graz", "Linz", "Wien", "Salzburg", "Innsbruck"]
@@ -190,7 +190,7 @@ Start-up is taken off.
 
 The machine was shared while this ran: processor time is the measure, wall time shows what waiting adds.
 
-Regenerate with `python benchmarks/predict_stream.py --rows {found["rows"]} --write`; every number is in `results.json`.
+Regenerate with `python -m benchmarks.speed.predict_stream --rows {found["rows"]} --write`. All numbers: `results.json`.
 """
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / "README.md").write_text(text)

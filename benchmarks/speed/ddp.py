@@ -1,6 +1,6 @@
 """What the exact loss adds to a step of DistributedDataParallel: bytes on the wire, and time.
 
-    python benchmarks/ddp.py [--repetitions 300] [--classes 2 10 100] [--no-write]
+    python -m benchmarks.speed.ddp [--repetitions 300] [--classes 2 10 100] [--no-write]
 
 Protocol. Two processes with one thread each, gloo, one machine. The network is 30-512-256-128-d; a batch is 1024 rows
 for each process. For each number of classes d: the time of a plain step (forward, cross-entropy, backward with the
@@ -35,8 +35,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import eastward as ew
 
-RESULTS = Path(__file__).parents[1] / "results" / "ddp"
-COMMAND = "python benchmarks/ddp.py"
+RESULTS = Path(__file__).parents[2] / "results" / "ddp"
+COMMAND = "python -m benchmarks.speed.ddp"
 WORLD, BATCH, FEATURES, BAR = 2, 1024, 30, 0.05
 CLASSES = (2, 10, 100, 1000, 10_000)
 # A matrix of more classes than this takes hundreds of megabytes, which nobody would send.

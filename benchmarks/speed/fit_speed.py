@@ -1,6 +1,6 @@
 """Epochs per second: EASTClassifier beside skorch and scikit-learn's MLPClassifier, on one thread.
 
-    python benchmarks/fit_speed.py [--rounds 5] [--epochs 20] [--no-write]
+    python -m benchmarks.speed.fit_speed [--rounds 5] [--epochs 20] [--no-write]
 
 Protocol. 10 000 x 30 rows of ``make_classification`` with three classes, float32. All train the same network (ReLU,
 no dropout, because MLPClassifier has none) for the same number of epochs with the same batch size and learning rate
@@ -45,7 +45,7 @@ try:
 except ImportError as error:
     raise SystemExit("skorch is missing: `make` installs it with the developer tools") from error
 
-RESULTS = Path(__file__).parents[1] / "results" / "fit_speed"
+RESULTS = Path(__file__).parents[2] / "results" / "fit_speed"
 COMMAND = "make bench-fit"
 NETWORKS = [(512, 256, 128), (32,)]
 BATCH_SIZES = [128, 512]

@@ -1,6 +1,6 @@
 """A whole training step, EAST against cross-entropy, with a control that shows the noise.
 
-    python benchmarks/train_step.py [--seconds 12] [--no-write]
+    python -m benchmarks.speed.train_step [--seconds 12] [--no-write]
 
 The 512-256-128 network on 30 features with AdamW, one thread. Variants alternate in random order in one process, each
 on a network of its own; the tables show the median over rounds of the ratio to cross-entropy in the same round, in
@@ -31,7 +31,7 @@ from torch.nn import functional
 
 import eastward as ew
 
-RESULTS = Path(__file__).parents[1] / "results" / "train_step"
+RESULTS = Path(__file__).parents[2] / "results" / "train_step"
 CASES = [(128, 2), (128, 10), (1024, 2), (1024, 10)]
 BARS = {"eager": {128: 1.25, 1024: 1.10}, "numba": {128: 1.05, 1024: 1.02}}
 CONTROL = "cross-entropy again"
@@ -152,9 +152,9 @@ def main() -> None:
     text = [
         "# A training step with the loss",
         "",
-        "`python benchmarks/train_step.py` writes this page. AdamW, 30-512-256-128-d, one thread, macro-F1; change",
-        "of the processor time of a step against cross-entropy; the control shows the noise. Load of the machine",
-        f"(2 cores) before and after: {load[0]:.1f}, {load[1]:.1f}.",
+        "`python -m benchmarks.speed.train_step` writes this page. AdamW, 30-512-256-128-d, one thread, macro-F1;",
+        "change of the processor time of a step against cross-entropy; the control shows the noise. Load of the",
+        f"machine (2 cores) before and after: {load[0]:.1f}, {load[1]:.1f}.",
         "",
         *lines[:-1],
         "",

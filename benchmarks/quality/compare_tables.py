@@ -1,10 +1,11 @@
 """``compare`` on every table under ``EASTWARD_DATA/tabular``: which method is best, over many data sets.
 
-Run ``EASTWARD_DATA=../shared/data python benchmarks/compare_tabular.py`` for the whole of it (hours on two cores), or
+Set EASTWARD_DATA to a folder of data sets. For the whole of it (hours on two cores), and for a small run:
 
-    python benchmarks/compare_tabular.py --splits 3 --max-rows 600 --hidden 64 32 --max-epochs 60 --minutes 20
+    python -m benchmarks.quality.compare_tables
+    python -m benchmarks.quality.compare_tables --splits 3 --max-rows 600 --hidden 64 32 --max-epochs 60 --minutes 20
 
-for a small one. Finished cells are kept under ``build/compare``: stop it at any time, and the same command goes on. It
+Finished cells are kept under ``build/compare``: stop it at any time, and the same command goes on. It
 writes ``results/compare/README.md`` and ``results.json`` with the sets that are complete. Cells know the version of
 eastward but not its code: delete the folder after changing what trains or decides.
 
@@ -39,7 +40,7 @@ from sklearn.preprocessing import OneHotEncoder
 from eastward.comparison import Comparison, Progress, compare
 from eastward.comparison.splits import stratified_split
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "compare"
 BASELINE, METRIC, MARGIN = "cross_entropy_tuned", "f1_macro", 0.005
 
@@ -51,7 +52,7 @@ class OutOfTimeError(Exception):
 def tables() -> list[Path]:
     folder = os.environ.get("EASTWARD_DATA")
     if not folder:
-        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=../shared/data.")
+        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=~/data.")
     # Small ones first: most sets are complete when time runs out.
     return sorted((Path(folder) / "tabular").glob("*/*.parquet"), key=lambda p: p.stat().st_size)
 
@@ -191,7 +192,9 @@ def set_table(sets: dict[str, dict[str, Any]]) -> str:
 
 def write(sets: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
     summary = [{**row, "sets": len(sets)} for row in over_sets(sets)]
-    command = shlex.join(["python", "benchmarks/compare_tabular.py", *_scale_arguments(options)])
+    command = shlex.join(
+        ["python", "-m", "benchmarks.quality.compare_tables", *_scale_arguments(options)]
+    )
     packages = {name: version(name) for name in ("eastward", "numpy", "scikit-learn", "torch")}
     facts = {"command": command, "python": platform.python_version(), "packages": packages}
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Memory and speed of ``EASTClassifier.fit`` on a Parquet table that is streamed.
 
-    python benchmarks/stream_fit.py [--rows 20000000] [--folder DIR] [--no-write]
+    python -m benchmarks.speed.stream_fit [--rows 20000000] [--folder DIR] [--no-write]
 
 Protocol. A table of 30 float32 columns and a rare class is generated as Parquet (files of 2 000 000 rows, row groups
 of 250 000) in a temporary folder and deleted afterwards. A process of its own fits one epoch of cross-entropy on all of
@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-RESULTS = Path(__file__).parents[1] / "results" / "stream_fit"
-COMMAND = "python benchmarks/stream_fit.py"
+RESULTS = Path(__file__).parents[2] / "results" / "stream_fit"
+COMMAND = "python -m benchmarks.speed.stream_fit"
 COLUMNS, FILE_ROWS, GROUP_ROWS = 30, 2_000_000, 250_000
 MEMORY_BAR = 1.5e9
 # The same share both ways, and few enough for a stream to hold that many out.

@@ -1,6 +1,6 @@
 """Boosted trees on every table under ``EASTWARD_DATA/tabular``, trained and decided by the metric or not.
 
-Run ``EASTWARD_DATA=../shared/data python benchmarks/boosting_tabular.py`` for all of it (an hour or two on one core).
+Run ``EASTWARD_DATA=<data folder> python -m benchmarks.quality.boosting`` for all of it (an hour or two on one core).
 Finished cells are kept in ``build/boosting/cells.jsonl``: stop it at any time, and the same command goes on;
 ``--minutes`` stops it by itself. It writes ``results/boosting/README.md`` and ``results.json`` with the sets that are
 complete. Delete the file of cells after changing what trains or decides.
@@ -42,7 +42,7 @@ from eastward.estimators.boosting import EASTBoostingClassifier
 from eastward.estimators.boosting.backends import Task, make_backend
 from eastward.estimators.boosting.columns import Columns
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "boosting"
 KEY = ("set", "backend", "random_state", "max_rows", "bags")
 METHODS = ("plain", "balanced", "scaled", "tuned", "default")
@@ -52,7 +52,7 @@ BASELINE, METRIC, MARGIN = "balanced", "f1_macro", 0.005
 def tables() -> list[Path]:
     folder = os.environ.get("EASTWARD_DATA")
     if not folder:
-        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=../shared/data.")
+        sys.exit("Set EASTWARD_DATA to the data folder, for example EASTWARD_DATA=~/data.")
     # Small ones first: most sets are complete when time runs out.
     return sorted((Path(folder) / "tabular").glob("*/*.parquet"), key=lambda p: p.stat().st_size)
 
@@ -236,7 +236,7 @@ def set_lines(table: pd.DataFrame) -> str:
 def write(cells: list[dict[str, Any]], options: argparse.Namespace) -> None:
     states = list(map(str, options.random_states))
     command = (
-        "EASTWARD_DATA=<data folder> python benchmarks/boosting_tabular.py "
+        "EASTWARD_DATA=<data folder> python -m benchmarks.quality.boosting "
         f"--random-states {' '.join(states)} --max-rows {options.max_rows} --bags {options.bags}"
     )
     packages = ("eastward", "lightgbm", "xgboost", "torch", "scikit-learn")
