@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score
 from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
 from eastward.decisions._inputs import class_sample
-from eastward.decisions._merit import Merit
+from eastward.decisions._search import Merit
 from eastward.decisions.offsets import smoothed_rows, tuned
 
 METRICS = sorted(set(metrics.names()) - {"expected_cost"})
@@ -244,7 +244,7 @@ def test_minus_infinity_is_a_class_out_of_reach():
 def test_bounded_chunks_give_what_one_pass_gives(monkeypatch):
     log_probabilities, targets = problem(300, 3)
     whole = decisions.tune_offsets(log_probabilities, targets)
-    monkeypatch.setattr("eastward.decisions._scan.CELLS_AT_ONCE", 60)
+    monkeypatch.setattr("eastward.decisions._search.CELLS_AT_ONCE", 60)
     assert torch.equal(decisions.tune_offsets(log_probabilities, targets), whole)
 
 

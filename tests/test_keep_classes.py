@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from eastward import decisions, metrics
+from eastward.decisions import estimating
 
 
 def problem(counts, seed=0, signal=1.0):
@@ -155,11 +156,9 @@ def test_under_weights_the_weight_of_rows_counts_and_not_their_number(scale):
 
 
 def test_too_many_cells_are_not_searched(monkeypatch):
-    from eastward.decisions import keeping
-
     scores, targets = problem([50, 8], signal=0.3)
     away = torch.tensor([4.0, -4.0], dtype=torch.float64)
-    monkeypatch.setattr(keeping, "SCAN_BUDGET", 58 * 4 - 1)
+    monkeypatch.setattr(estimating, "SCAN_BUDGET", 58 * 4 - 1)
     assert torch.equal(decisions.keep_classes(away, scores, targets), away)
 
 

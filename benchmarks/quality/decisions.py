@@ -29,9 +29,9 @@ from benchmarks.quality.components import Component, fitted
 from benchmarks.quality.methods import metric_named
 from eastward import decisions
 from eastward.decisions._inputs import probability_sample
+from eastward.decisions.calibration import expected_calibration_error, log_loss
 from eastward.decisions.deciding import tuned_decision
 from eastward.decisions.estimating import Tuner
-from eastward.decisions.probability_scores import expected_calibration_error, log_loss
 from eastward.decisions.solving import Objective
 from eastward.decisions.tuning import decision_table
 from eastward.estimators.ensemble.fitting import log_mean
@@ -39,7 +39,7 @@ from eastward.metrics import Metric
 
 ROOT = Path(__file__).parents[2]
 CELLS = ROOT / "build" / "quality" / "decisions.jsonl"
-STORE = ROOT / "build" / "quality" / "0" / "components"
+STORES = ROOT / "build" / "quality"
 PARTS = {"networks": "ce", "lightgbm": "lgb", "random_forest": "forest"}
 KINDS = ("ensemble", "networks", "lightgbm")
 METRICS = ("f1", "geometric_mean", "matthews_corrcoef", "balanced_accuracy", "cost")
@@ -115,6 +115,22 @@ def _order(splits: int) -> Iterator[tuple[int, str]]:
             yield split, kind
 
 
+def fit(options: argparse.Namespace) -> None:
+    """Fit the models of every table and split that are missing, and keep their predictions."""
+    torch.set_num_threads(1)
+    tasks = data.tabular(data.data_folder() / "tabular")
+    for split in range(options.first, options.first + options.splits):
+        for name, load in tasks.items():
+            parts_of(name, load, options.random_state, split)
+
+
+def parts_of(name: str, load: Any, random_state: int, split: int) -> tuple[Any, Any]:
+    """Rows of a split, and predictions of the parts on them."""
+    rows = data.make_split(load(), random_state, split, 500)
+    folder = STORES / str(random_state) / "components" / f"{name}-{split}"
+    return rows, fitted(tuple(PARTS.values()), rows, "f1_macro", folder)
+
+
 def run(options: argparse.Namespace) -> None:
     """Judge whatever is missing."""
     torch.set_num_threads(1)
@@ -135,8 +151,7 @@ def run(options: argparse.Namespace) -> None:
 def _cells(
     name: str, load: Any, split: int, wanted: str, kinds: list[str]
 ) -> Iterator[dict[str, Any]]:
-    rows = data.make_split(load(), 0, split, 500)
-    found = fitted(tuple(PARTS.values()), rows, "f1_macro", STORE / f"{name}-{split}")
+    rows, found = parts_of(name, load, 0, split)
     for kind in kinds:
         held, test = predictions(found, kind)
         known = np.isfinite(held).all(1)
@@ -218,11 +233,15 @@ def _print_calibration(cells: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("action", choices=("run", "report"))
+    parser.add_argument("action", choices=("fit", "run", "report"))
+    parser.add_argument("--random-state", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=600.0)
     options = parser.parse_args()
-    if options.action == "run":
+    if options.action == "fit":
+        fit(options)
+    elif options.action == "run":
         run(options)
     else:
         report()

@@ -16,7 +16,7 @@ from eastward.comparison.statistics import (
     holm,
     wins_ties_losses,
 )
-from eastward.decisions.probability_scores import brier_score, expected_calibration_error, log_loss
+from eastward.decisions.calibration import brier_score, expected_calibration_error, log_loss
 
 
 def test_without_shared_rows_the_interval_is_students(rng):

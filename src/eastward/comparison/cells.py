@@ -29,7 +29,7 @@ from eastward.comparison.splits import (
 from eastward.comparison.store import CellStore
 from eastward.confusion import hard_confusion
 from eastward.constraints import Constraint
-from eastward.decisions.probability_scores import brier_score, expected_calibration_error, log_loss
+from eastward.decisions.calibration import brier_score, expected_calibration_error, log_loss
 from eastward.metrics import Metric
 from eastward.training.grouped_folds import grouped_folds, periods
 

@@ -10,14 +10,19 @@ from eastward.decisions._inputs import stratified_folds
 from eastward.decisions.calibration import Calibration, fit_calibration
 from eastward.decisions.conformal import PredictionSets, prediction_sets
 from eastward.decisions.deciding import tune_decision
+from eastward.decisions.estimating import keep_classes
 from eastward.decisions.gain import DecisionGain, decision_gain
-from eastward.decisions.keeping import keep_classes
 from eastward.decisions.matrix import Decision
 from eastward.decisions.multilabel import LabelThresholds, multilabel_thresholds
-from eastward.decisions.offsets import LABEL_SHARE, bagged_offsets, smoothed_offsets, tune_offsets
+from eastward.decisions.offsets import (
+    LABEL_SHARE,
+    anneal_offsets,
+    bagged_offsets,
+    smoothed_offsets,
+    tune_offsets,
+)
 from eastward.decisions.rules import ABSTAIN, cheapest, decide
 from eastward.decisions.shifting import adjusted_probabilities, estimate_prior
-from eastward.decisions.surrogate import anneal_offsets
 
 __all__ = [
     "ABSTAIN",

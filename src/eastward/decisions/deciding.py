@@ -12,7 +12,6 @@ from torch import Tensor
 from eastward import _checks
 from eastward.constraints import Constraint, KeptConstraint, parse_constraints
 from eastward.decisions._inputs import Sample, probability_sample
-from eastward.decisions.constrained import best_rule, candidates, closest_rule
 from eastward.decisions.estimating import (
     FEWEST_ROWS,
     Evidence,
@@ -25,7 +24,15 @@ from eastward.decisions.estimating import (
 from eastward.decisions.matrix import Decision, checked_classes
 from eastward.decisions.offsets import LABEL_SHARE
 from eastward.decisions.shifting import Reference, frequency_correction
-from eastward.decisions.solving import Beliefs, Objective, Solution, check_metric
+from eastward.decisions.solving import (
+    Beliefs,
+    Objective,
+    Solution,
+    best_rule,
+    candidates,
+    check_metric,
+    closest_rule,
+)
 from eastward.metrics import Metric, as_metric
 
 __all__ = ["tune_decision"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward.decisions._merit import CELLS_AT_ONCE, Merit, count_tables
+from eastward.decisions._search import CELLS_AT_ONCE, Merit, count_tables
 from eastward.metrics import Metric
 
 __all__ = ["DecisionGain", "decision_gain"]

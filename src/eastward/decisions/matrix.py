@@ -20,11 +20,9 @@ from torch import Tensor
 from eastward import _checks, metrics
 from eastward.constraints import Constraint, KeptConstraint
 from eastward.decisions._inputs import probability_table
-from eastward.decisions.constrained import solved_again
-from eastward.decisions.rules import ABSTAIN
+from eastward.decisions.rules import ABSTAIN, describe_matrix
 from eastward.decisions.shifting import Reference, prior_ratio
-from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts
-from eastward.decisions.words import describe_matrix
+from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts, solved_again
 from eastward.metrics import Metric
 
 __all__ = ["Decision"]

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.decisions._inputs import Sample, resolution_of, row_weight, score_table
-from eastward.decisions._merit import LabelMoves, Merit
-from eastward.decisions._scan import best_offset
+from eastward.decisions._search import LabelMoves, Merit, best_offset
 from eastward.decisions.offsets import search_limits
 from eastward.metrics import Metric
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from eastward.decisions.probability_scores import expected_calibration_error
+from eastward.decisions.calibration import expected_calibration_error
 
 __all__ = ["calibration_summary"]
 

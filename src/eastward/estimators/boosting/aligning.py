@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward.boosting.objectives import lightgbm_objective
-from eastward.decisions._merit import Merit
+from eastward.decisions._search import Merit
 from eastward.estimators.boosting.backends import Objective
 from eastward.estimators.boosting.folds import Problem, columns, fold_gain, fold_tables, margins
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from eastward.decisions import bagged_offsets
-from eastward.decisions._merit import Merit
+from eastward.decisions._search import Merit
 from eastward.estimators.boosting.aligning import AlignedEvidence, aligned_evidence, train_aligned
 from eastward.estimators.boosting.folds import Problem, fold_gain, fold_tables
 from eastward.estimators.boosting.weighting import (

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eastward.decisions._merit import Merit
+from eastward.decisions._search import Merit
 from eastward.estimators.boosting.backends import Backend
 from eastward.metrics import Metric
 

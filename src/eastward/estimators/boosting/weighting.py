@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eastward.decisions._merit import Merit
+from eastward.decisions._search import Merit
 from eastward.estimators.boosting.folds import Problem, columns, fold_gain, fold_tables
 from eastward.metrics import Metric
 

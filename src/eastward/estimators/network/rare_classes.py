@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eastward import theory
-from eastward.decisions.keeping import notices_class
+from eastward.decisions.estimating import notices_class
 from eastward.metrics import Metric
 from eastward.training import Stage
 
