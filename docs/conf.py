@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
-from eastward import metrics
+from eastward import __version__, metrics
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -30,7 +29,7 @@ EXAMPLES = HERE.parent / "examples"
 project = "eastward"
 author = "The eastward developers"
 copyright = f"2026, {author}"  # noqa: A001 - Sphinx chose the name
-release = installed_version("eastward")
+release = __version__
 version = release
 
 extensions = [
@@ -57,39 +56,17 @@ html_title = project
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["eastward.css"]
-html_theme_options = {"show_prev_next": True, "navigation_with_keys": False}
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "logo": {"text": project, "alt_text": "eastward: home"},
+    "header_links_before_dropdown": 7,
+}
 html_math_renderer = "mathml"
 # A page without pages of its own below it needs no list of them; the room is better used for code.
-html_sidebars = {
-    page: []
-    for page in (
-        "index",
-        "quickstart",
-        "estimator",
-        "decision_rule",
-        "compare",
-        "command_line",
-        "report",
-        "concepts",
-        "theory",
-        "metrics",
-        "extending",
-        "architecture",
-        "auto_examples/*",
-        "boosting",
-        "integrations",
-        "quality",
-        "reproduce",
-        "baselines",
-        "scale",
-        "speed",
-        "migration",
-        "faq",
-        "equations",
-        "changelog",
-        "citation",
-    )
-}
+html_sidebars = {"*": [], "auto_examples/*": []}
 
 if any(EXAMPLES.glob("plot_*.py")):
     extensions.append("sphinx_gallery.gen_gallery")
@@ -102,6 +79,7 @@ if any(EXAMPLES.glob("plot_*.py")):
         "abort_on_example_error": True,
         "download_all_examples": False,
         "show_memory": False,
+        "thumbnail_size": (640, 440),
     }
 
 
@@ -114,6 +92,19 @@ def make_figures(_app: Sphinx) -> None:
     figures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(figures)
     figures.make_all(GENERATED)
+
+
+def add_dark_figures(_app: Sphinx, doctree: nodes.document) -> None:
+    """Give every generated figure its dark variant; the theme shows one of the two."""
+    for image in list(doctree.findall(nodes.image)):
+        path = Path(image["uri"])
+        if path.parent.name != GENERATED.name:
+            continue
+        dark = image.deepcopy()
+        dark["uri"] = str(path.with_stem(f"{path.stem}-dark"))
+        image["classes"].append("only-light")
+        dark["classes"].append("only-dark")
+        image.parent.insert(image.parent.index(image) + 1, dark)
 
 
 def make_metrics_table(_app: Sphinx) -> None:
@@ -174,3 +165,5 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (show_formula, None), (show_formula, None))
     app.connect("builder-inited", make_figures)
     app.connect("builder-inited", make_metrics_table)
+    # before Sphinx collects the images of a page, which happens at 500
+    app.connect("doctree-read", add_dark_figures, priority=400)

@@ -24,13 +24,13 @@ from torch import Tensor
 import eastward as ew
 
 # Okabe and Ito's palette: distinct for colour-blind readers and in print.
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7c7c7c"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
-# One hue from light to dark: the cooler the temperature, the darker the line.
-COOLING = ("#9ecae1", "#4292c6", "#2171b5", "#08306b")
+# From light to dark: the cooler the temperature, the darker the line; the last one still shows on a dark page.
+COOLING = ("#9ecae1", "#5aa5d6", "#2f7fc1", "#4b5fc4")
 
 STYLE = {
-    "figure.facecolor": "white",
+    "savefig.transparent": True,
     "figure.constrained_layout.use": True,
     "font.size": 11,
     "axes.titlesize": 11,
@@ -45,19 +45,28 @@ STYLE = {
     "lines.markersize": 4.5,
     "svg.hashsalt": "eastward",
 }
+# The site has a dark mode: every figure is drawn twice, on no background of its own.
+DARK = {
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), "#d8dde3"),
+    **dict.fromkeys(("xtick.color", "ytick.color"), "#d8dde3"),
+    "grid.color": "#3a4450",
+}
+VARIANTS = {"": {}, "-dark": DARK}
 
 
 def make_all(output_dir: Path) -> list[Path]:
     """Draw all figures into ``output_dir`` and return their paths."""
     output_dir.mkdir(parents=True, exist_ok=True)
     paths = []
-    with mpl.rc_context(STYLE):
-        for name, draw in FIGURES.items():
-            figure = draw()
-            path = output_dir / name
-            figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else {})
-            plt.close(figure)
-            paths.append(path)
+    for suffix, colours in VARIANTS.items():
+        with mpl.rc_context({**STYLE, **colours}):
+            for name, draw in FIGURES.items():
+                figure = draw()
+                path = (output_dir / name).with_stem(f"{Path(name).stem}{suffix}")
+                settings = {"Date": None} if path.suffix == ".svg" else {}
+                figure.savefig(path, dpi=160, metadata=settings)
+                plt.close(figure)
+                paths.append(path)
     return paths
 
 
@@ -103,7 +112,7 @@ def the_step() -> Figure:
             values = ew.heaviside(p, tau, temperature)
             axes.plot(p, values, color=colour, label=f"T = {temperature}")
         axes.plot(p, ew.hard_step(p, tau), color=ORANGE, lw=1.2, ls="--", label="hard step")
-        axes.plot(tau, 0.5, "o", color="black")
+        axes.plot(tau, 0.5, "o", color=mpl.rcParams["text.color"])
         axes.set(title=f"threshold τ = {tau}", xlabel="probability p")
     panels[0].set_ylabel("step")
     panels[1].legend(loc="lower right")
@@ -220,7 +229,7 @@ def rate() -> Figure:
     even = _population([0.25] * 4)
     for name, colour in zip(("accuracy", "f1_macro", "matthews_corrcoef"), COLOURS, strict=False):
         _plot_rate(panels[0], even, name, colour, name)
-    for rare, colour in zip((0.25, 0.05, 0.01), (ORANGE, PURPLE, "black"), strict=True):
+    for rare, colour in zip((0.25, 0.05, 0.01), (ORANGE, PURPLE, GREEN), strict=True):
         skewed = _population([*[(1 - rare) / 3] * 3, rare])
         _plot_rate(panels[1], skewed, "f1_macro", colour, f"rarest class {rare:.0%}")
     for axes, title in zip(panels, ("four equal classes", "macro-F1, one rare class"), strict=True):
@@ -259,7 +268,9 @@ def dirichlet_consistency() -> Figure:
         low, middle, high = np.quantile(np.array(draws), [0.05, 0.5, 0.95], axis=1)
         axes.fill_between(MODEL_SIZES, low, high, color=colour, alpha=0.2, lw=0)
         axes.semilogx(MODEL_SIZES, middle, "o-", color=colour, label=f"{label}: median, 5–95 %")
-    axes.axhline(limit, color="black", lw=1.2, ls="--", label="limit, equation 10")
+    axes.axhline(
+        limit, color=mpl.rcParams["text.color"], lw=1.2, ls="--", label="limit, equation 10"
+    )
     axes.set(xlabel="samples n", ylabel="macro-F₂")
     axes.legend(loc="lower right")
     return figure

@@ -55,7 +55,7 @@ def train(model, loss, X, y, epochs):
 
 
 def train_aligned(model, X, y, epochs):
-    """The same loop with a schedule beside it."""
+    """Train with the metric as the loss; the schedule sets the temperature."""
     schedule = ew.AlignmentSchedule(METRIC, steps=epochs * -(-len(y) // BATCH_SIZE))
     rate = schedule.learning_rate(LEARNING_RATE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1e-2)

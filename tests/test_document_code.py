@@ -37,7 +37,7 @@ def blocks(page: Path) -> list[str]:
 
 
 def with_defaults(make, **defaults):
-    """The same class or function, with small numbers wherever the page leaves them to us."""
+    """A class or function with small numbers wherever the page leaves them to us."""
     return lambda *given, **named: make(*given, **{**defaults, **named})
 
 

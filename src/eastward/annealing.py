@@ -169,6 +169,11 @@ def cosine_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Co
 def constant_schedule(value: float = 0.2) -> _Constant:
     """A constant temperature, as in Bridging the Gap.
 
+    Parameters
+    ----------
+    value : float, default=0.2
+        The temperature, in (0, 0.4].
+
     Examples
     --------
     >>> constant_schedule(0.2)(1000)

@@ -150,12 +150,25 @@ def soft_counts(
 ) -> Counts:
     """One-vs-rest counts of soft memberships, in memory N·C: the C x C matrix is never built.
 
-    Parameters are those of :func:`soft_confusion`.
+    Parameters
+    ----------
+    memberships : Tensor
+        ``(N, C)``, as :func:`~eastward.soft_memberships` returns them; or ``(N, C, ...)`` with spatial dimensions.
+    targets : Tensor
+        ``(N,)`` (or ``(N, ...)``) integer class indices.
+    num_classes : int, optional
+        Must equal C; given only to have it checked.
+    sample_weight : Tensor, optional
+        ``(N,)`` or of the shape of ``targets``; finite, non-negative. Weight 2 equals repetition.
+    prior : sequence of C numbers, optional
+        True class distribution, if the batch has another one.
+    ignore_index : int or None, default=-100
+        Samples with this label are left out.
 
     Returns
     -------
     Counts
-        The same as ``counts_from_confusion(soft_confusion(...))``.
+        What ``counts_from_confusion(soft_confusion(...))`` returns.
 
     Examples
     --------

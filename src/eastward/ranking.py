@@ -26,6 +26,11 @@ MOST_THRESHOLDS = 10_000
 def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
     """The thresholds themselves: k of them evenly inside (0, 1), or the given ones in rising order.
 
+    Parameters
+    ----------
+    thresholds : int or sequence of float, default=9
+        How many, or which.
+
     Examples
     --------
     >>> threshold_grid(3)

@@ -155,10 +155,13 @@ def test_the_loss_works_where_every_extra_is_missing():
     )
 
 
-def test_the_version_is_that_of_the_distribution():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    if "version" in project:
-        assert ew.__version__ == project["version"]
+def test_one_version_is_told_everywhere():
+    root = Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    assert settings["tool"]["setuptools"]["dynamic"]["version"]["attr"] == (
+        "eastward._version.__version__"
+    )
+    assert f"\nversion: {ew.__version__}\n" in (root / "CITATION.cff").read_text()
 
 
 SIGNATURES = {

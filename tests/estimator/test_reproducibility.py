@@ -1,4 +1,4 @@
-"""Same seed, same model; the user's random numbers stay theirs; Ctrl-C keeps what there is."""
+"""One seed gives one model; the user's random numbers stay theirs; Ctrl-C keeps what there is."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Crash(Callback):
 
 
 class Watch(Callback):
-    """The same place in the list of callbacks, without the crash."""
+    """Takes the place of the crash in the list of callbacks, and does nothing."""
 
 
 def train(folder=None, crash_at=None, dropout=0.3):

@@ -158,7 +158,7 @@ class ScheduleRun:
         return {} if self.mean is None else dict(self.mean.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""
         if state:
             self._averaged().load_state_dict(state)
 

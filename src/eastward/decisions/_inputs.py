@@ -134,6 +134,15 @@ def probability_table(caller: str, value: Any, num_classes: int | None = None) -
 def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
     """Folds ``(N,)`` that share out each class evenly, after a shuffle.
 
+    Parameters
+    ----------
+    targets : Tensor
+        Class indices ``(N,)``.
+    num_folds : int
+        How many folds.
+    seed : int
+        Decides the shuffle.
+
     Examples
     --------
     >>> import torch

@@ -18,8 +18,14 @@ __all__ = ["DecisionGain", "decision_gain"]
 class DecisionGain(NamedTuple):
     """Values of a metric under two sets of decisions, and the gain from the first to the second.
 
-    ``gain`` is positive when the second set is better, whichever direction the metric has; ``low`` and ``high`` are
-    the ends of its bootstrap interval.
+    Attributes
+    ----------
+    before, after : float
+        The metric of the first and of the second set.
+    gain : float
+        Positive when the second set is better, whichever direction the metric has.
+    low, high : float
+        Ends of the bootstrap interval of the gain.
     """
 
     before: float

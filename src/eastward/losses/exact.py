@@ -248,7 +248,7 @@ def random_state() -> Any:
 
 
 def restore_random_state(state: Any) -> None:
-    """Put such a state back."""
+    """Put a saved state of the random generators back."""
     torch.set_rng_state(state[0])
     if state[1] is not None:
         torch.cuda.set_rng_state_all(state[1])

@@ -26,13 +26,33 @@ __all__ = ["EASTLoss"]
 class EASTLoss(LossModule):
     r"""Any confusion-matrix metric as a training loss (Evaluation Aligned Surrogate Training).
 
-    The module of :func:`metric_loss`, where the mathematics and the shapes are described. It adds what needs a
-    memory: the current temperature, and the decayed table of past batches.
+    The loss is one minus the metric of a soft confusion matrix, so its gradient points to a better metric. Replace
+    ``torch.nn.CrossEntropyLoss()`` with it, best in a network that cross-entropy has trained.
+    :func:`metric_loss` is the same loss as a function.
 
     Parameters
     ----------
-    metric, temperature, threshold, step, detach_threshold, prior, absent, multilabel, ignore_index
-        As in :func:`metric_loss`.
+    metric : str, Metric or callable, default="f1_macro"
+        What to optimise: a name from :func:`eastward.metrics.names`, or any function from a confusion matrix (rows
+        true, columns predicted) to a 0-d tensor.
+    temperature : float, default=0.2
+        Width of the soft step, in (0, 0.4]. A lower one is closer to the metric and harder to train on.
+    threshold : "top2", float or sequence of float, default="top2"
+        Where the soft step lies. "top2": halfway between the two largest probabilities of each sample; 0.5 for a
+        single logit and for labels. A number fixes it; the loss averages over a sequence.
+    step : {"linear", "sigmoid", "hard"} or callable, default="linear"
+        Shape of the soft step. "hard" gives the metric itself, without a gradient.
+    detach_threshold : bool, default=False
+        Send no gradient through the "top2" threshold.
+    prior : sequence of float, optional
+        Class frequencies that the metric is meant for, if your batches have others (stratified or resampled ones).
+    absent : {"skip", "observed", "zero", "one"}, default="skip"
+        How macro averages treat a class without true samples in the batch. "skip" leaves it out; "observed" counts it
+        if it was predicted, as scikit-learn does; "zero" and "one" give it that value.
+    multilabel : bool, default=False
+        Columns are labels that do not exclude each other.
+    ignore_index : int or None, default=-100
+        Samples with this target are left out.
     running : float, optional
         Decay in [0, 1) of a running table, for batches too small to estimate the metric: the metric and its
         derivative are taken at the decayed sum of past tables (scaled to the mass of one batch), and the gradient
@@ -127,7 +147,23 @@ class EASTLoss(LossModule):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch; see :func:`metric_loss` for shapes."""
+        """Loss of one batch.
+
+        Parameters
+        ----------
+        logits : Tensor
+            ``(N, C)`` or ``(N, C, ...)`` for classes, ``(N,)`` or ``(N, 1)`` for a single logit, ``(N, L)`` for
+            labels. Logits, never probabilities.
+        targets : Tensor
+            Class indices ``(N, ...)``; zeros and ones for a single logit or labels.
+        sample_weight : Tensor, optional
+            Weights ``(N,)``, or of the targets' shape. Weight two counts a sample twice.
+
+        Returns
+        -------
+        Tensor
+            One minus the metric; the value itself for a metric where lower is better. 0-d.
+        """
         if self.asked is not None and self.training:
             given = (logits.detach(), targets, sample_weight)
             batch = prepare_batch("EASTLoss", *given, False, self.ignore_index, self.check_inputs)

@@ -188,8 +188,30 @@ class AUROCLoss(_GridLoss):
 class AveragePrecisionLoss(_GridLoss):
     r"""One minus the soft average precision over a threshold grid.
 
-    See :func:`eastward.ranking.soft_average_precision`; parameters and conventions are those of
-    :class:`AUROCLoss`.
+    Precision and recall are soft counts at a grid of thresholds; see
+    :func:`eastward.ranking.soft_average_precision`. With more than two classes, each is set against the rest, and
+    the values are averaged.
+
+    Parameters
+    ----------
+    thresholds : int or sequence of float, default=9
+        How many thresholds, evenly spaced inside (0, 1), or the thresholds themselves.
+    temperature : float, default=0.2
+        Width of the soft step.
+    step : {"linear", "sigmoid", "hard"} or callable, default="linear"
+        Shape of the soft step.
+    multilabel : bool, default=False
+        Columns are labels that do not exclude each other.
+    ignore_index : int or None, default=-100
+        Samples with this target are left out.
+    process_group : "auto", None or ProcessGroup, default="auto"
+        Sum the counts over processes.
+    check_inputs : bool, default=True
+        Look at the values too (NaN, labels out of range).
+
+    Notes
+    -----
+    Columns with one class only are left out; if none remains the loss is 1 without a gradient.
 
     Examples
     --------

@@ -265,6 +265,11 @@ def as_metric(metric: object) -> Metric:
     A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
     to say otherwise.
 
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        What to turn into a :class:`Metric`.
+
     Examples
     --------
     >>> as_metric(lambda confusion: confusion.diagonal().sum() / confusion.sum()).needs_matrix

@@ -49,7 +49,7 @@ class Anneal(Callback):
         return {} if self.cooling is None else self.cooling.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""
         if self.cooling is not None:
             self.cooling.load_state_dict(state)
 
@@ -106,7 +106,7 @@ class KeepBest(Callback):
         return {"best": self.best, "waited": self.waited, "states": self.states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""
         self.best, self.waited, self.states = state["best"], state["waited"], state["states"]
 
 
@@ -163,7 +163,7 @@ class AverageWeights(Callback):
         return {name: getattr(self, name) for name in ("count", "means", "best", "states")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 

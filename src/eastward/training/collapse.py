@@ -143,7 +143,7 @@ class CollapseGuard(Callback):
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 

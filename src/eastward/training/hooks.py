@@ -33,4 +33,4 @@ class Callback:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Go on from what ``state_dict`` returned."""

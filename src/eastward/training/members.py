@@ -99,7 +99,7 @@ class StackedMLP(nn.Module):
         return {name: value.detach()[index].clone() for name, value in self.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Put such a copy back."""
+        """Put a copy from ``member_state`` back."""
         own = self.state_dict()
         with torch.no_grad():
             for name, value in state.items():
@@ -181,7 +181,7 @@ class SoloMember(nn.Module):
         return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:  # noqa: ARG002
-        """Put such a copy back."""
+        """Put a copy from ``member_state`` back."""
         self.module.load_state_dict(state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
@@ -254,7 +254,7 @@ class SeparateMembers(nn.Module):
         return self._solo(index).member_state(0)
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Put such a copy back."""
+        """Put a copy from ``member_state`` back."""
         self._solo(index).load_member(0, state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:

@@ -79,7 +79,7 @@ class ParquetTable:
         return repr((files, [group.rows for group in self.groups]))
 
     def check_column(self, name: str, *, argument: str) -> None:
-        """Fail if there is no such column."""
+        """Fail if the table does not have the column."""
         if name not in self.schema.names:
             near = _checks.near_misses(name, self.schema.names)
             advice = near or f"It has {', '.join(self.schema.names[:12])}."

@@ -1,0 +1,160 @@
+"""Rules that no tool checks: docstrings that make sense alone, pages that name files which exist, types for users."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numpydoc.docscrape import NumpyDocString
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [
+    path
+    for folder in ("src", "papers", "benchmarks", "examples", "tests", "docs", ".ci")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if not {"_build", "_generated", "auto_examples", "generated"} & set(path.parts)
+]
+# Words that point to another docstring, which the reader does not see.
+POINTS_ELSEWHERE = re.compile(r"^(The same|Same|Such|Ditto|See above|As above)\b", re.IGNORECASE)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def first_lines(path: Path) -> list[tuple[str, str]]:
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, DOCUMENTED)
+    ]
+    found = ((getattr(node, "name", "the file"), ast.get_docstring(node)) for node in nodes)
+    return [(name, text.partition("\n")[0]) for name, text in found if text]
+
+
+def test_every_docstring_makes_sense_alone():
+    pointing = [
+        f"{path.relative_to(ROOT)}, {name}: {line}"
+        for path in SOURCES
+        for name, line in first_lines(path)
+        if POINTS_ELSEWHERE.match(line)
+    ]
+    assert pointing == []
+    assert len(SOURCES) > 400
+
+
+PUBLIC = (
+    "",
+    ".annealing",
+    ".boosting",
+    ".decisions",
+    ".metrics",
+    ".ranking",
+    ".reporting",
+    ".theory",
+)
+
+
+def public_objects():
+    for suffix in PUBLIC:
+        module = importlib.import_module(f"eastward{suffix}")
+        for name in module.__all__:
+            if callable(getattr(module, name)):
+                yield pytest.param(getattr(module, name), id=f"eastward{suffix}.{name}")
+
+
+@pytest.mark.parametrize("named", list(public_objects()))
+def test_a_public_name_documents_all_its_parameters_itself(named):
+    document = NumpyDocString(inspect.getdoc(named))
+    entries = document["Parameters"] + document["Other Parameters"] + document["Attributes"]
+    told = {name.strip("* ") for entry in entries for name in entry.name.split(",")}
+    assert [name for name in inspect.signature(named).parameters if name not in told] == []
+
+
+# A path in a page: `tests/core/test_losses.py`, docs/decisions/, `.ci/run`.
+PATHS = re.compile(
+    r"(?<![\w./<-])((?:\.ci|benchmarks|docs|examples|papers|results|src|tests)/[\w./-]*\w/?)"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+        "docs/architecture.md",
+        "benchmarks/README.md",
+        "results/README.md",
+    ],
+)
+def test_a_page_names_files_that_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {match.rstrip(".") for match in PATHS.findall(text)}
+    missing = sorted(name for name in named if not (ROOT / name).exists() and "NAME" not in name)
+    assert missing == []
+
+
+MODULES = re.compile(r"python -m ((?:benchmarks|papers)[\w.]*)")
+
+
+def test_every_command_on_a_page_names_a_module_that_exists():
+    pages = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").glob("*.md"),
+    ]
+    named = {
+        (str(page.relative_to(ROOT)), name)
+        for page in pages
+        for name in MODULES.findall(page.read_text("utf-8"))
+    }
+    missing = [
+        (page, name)
+        for page, name in sorted(named)
+        if not (ROOT / f"{name.replace('.', '/')}.py").exists()
+        and not (ROOT / name.replace(".", "/") / "__main__.py").exists()
+    ]
+    assert missing == []
+    assert len(named) > 5
+
+
+USER = """
+import torch
+import eastward as ew
+
+loss: torch.nn.Module = ew.EASTLoss("f1_macro", temperature=0.1)
+value: torch.Tensor = ew.metric_loss(torch.randn(4, 3), torch.arange(4) % 3, "f1_macro")
+decision: ew.Decision = ew.tune_decision([[0.2, 0.8], [0.7, 0.3]], [1, 0], "f1")
+model = ew.EASTClassifier("f1_macro", n_folds=5)
+labels = model.fit([[0.0], [1.0]], [0, 1]).predict([[0.5]])
+names: list[str] = list(ew.metrics.names())
+"""
+MISTAKES = """
+import eastward as ew
+
+ew.EASTLoss("f1_macro", temprature=0.1)
+ew.EASTLosses("f1_macro")
+text: str = ew.EASTLoss("f1_macro").temperature
+"""
+
+
+def checked(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "users.py").write_text(code)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "users.py"]
+    return subprocess.run(command, check=False, cwd=folder, text=True, capture_output=True)
+
+
+@pytest.mark.slow
+def test_a_users_type_checker_knows_our_types(tmp_path):
+    right = checked(USER, tmp_path)
+    assert (right.stdout, right.returncode) == ("", 0)
+    wrong = checked(MISTAKES, tmp_path).stdout.splitlines()
+    assert [line.rpartition("[")[2] for line in wrong if "error" in line] == [
+        "call-arg]",
+        "attr-defined]",
+        "assignment]",
+    ]
