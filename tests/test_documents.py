@@ -16,6 +16,10 @@ import eastward as ew
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")])
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CODE_AND_OUTPUT = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.DOTALL | re.MULTILINE
+)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -42,28 +46,28 @@ def names():
     }
 
 
-def test_the_code_of_the_readme_runs(names, monkeypatch):
-    quick = {"hidden": (8,), "max_epochs": 2, "n_folds": 2}
-    monkeypatch.setattr(ew, "EASTClassifier", lambda metric: _quick_classifier(metric, quick))
-    monkeypatch.setattr(ew, "compare", lambda X, y, metric: _quick_comparison(X, y, metric, quick))
-    found = blocks("README.md")
-    assert len(found) >= 2
-    for block in found:
+def test_the_code_of_the_readme_runs_and_prints_what_the_readme_says(names, capsys):
+    del names["print"]
+    found = CODE_AND_OUTPUT.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sum(bool(output) for _, output in found) >= 2
+    for block, output in found:
         exec(block, names)
+        printed = capsys.readouterr().out
+        if output:
+            assert NUMBER.sub("#", printed) == NUMBER.sub("#", output)
+            # thresholds may move a little with the versions of what is installed
+            told, seen = (list(map(float, NUMBER.findall(text))) for text in (output, printed))
+            assert seen == pytest.approx(told, abs=0.05)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
 
 def _quick_classifier(metric, options):
     from eastward.estimators.network import EASTClassifier
 
     return EASTClassifier(metric, **options)
-
-
-def _quick_comparison(X, y, metric, options):
-    from eastward.comparison import compare
-
-    methods = ["cross_entropy", "cross_entropy_tuned"]
-    shared = {name: options[name] for name in ("hidden", "max_epochs")}
-    return compare(X, y, metric=metric, methods=methods, n_splits=2, method_options=shared)
 
 
 def test_the_code_of_the_quickstart_runs(names, monkeypatch):

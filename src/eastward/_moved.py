@@ -1,4 +1,4 @@
-"""Old import paths, which keep working for one release."""
+"""Old import paths, which keep working until 0.3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def moved(old: str, new: str) -> None:
     Saved models name classes by their path, so the old paths must lead to the same classes, not to copies.
     """
     warnings.warn(
-        f"{old} is now {new}; the old name goes with the next release",
+        f"{old} is now {new}; the old name is removed in 0.3",
         DeprecationWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""Moved to ``eastward.estimators.ensemble``; this path stays for one release."""
+"""Moved to ``eastward.estimators.ensemble``; this path stays until 0.3."""
 
 from eastward._moved import moved
 

@@ -1,4 +1,4 @@
-"""The papers' networks left the package; this sentence stays for one release."""
+"""The papers' networks left the package; this sentence stays until 0.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`eastward reproduce`, which says where it went; this file stays for one release."""
+"""`eastward reproduce`, which says where it went; this file stays until 0.3."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from eastward.datasets.folder import data_folder, find_tables
 
 __all__ = ["data_folder", "embedded_names", "find_tables", "load_embedded"]
 
-# Names that left the package for ``papers/``; this sentence stays for one release.
+# Names that left the package for ``papers/``; this sentence stays until 0.3.
 _MOVED = (
     "PUBLISHED",
     "SOURCES",
