@@ -51,6 +51,11 @@ TESTS = {
     "losses": ["tests/core", "tests/kernels"],
     "metrics": ["tests/core"],
     "datasets": ["tests/data", "tests/cli"],
+    "distributed": ["tests/core", "tests/distributed"],
+    "saved_folder": ["tests/test_saved_folder.py", "tests/estimator"],
+    "saved_trees": ["tests/test_saved_folder.py", "tests/ensemble", "tests/robustness"],
+    "saved_classifiers": ["tests/cli", "tests/robustness"],
+    "model_folder": ["tests/cli", "tests/robustness"],
     "tuning": ["tests/tuning"],
 }
 

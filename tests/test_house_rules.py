@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -120,6 +120,19 @@ def test_every_command_on_a_page_names_a_module_that_exists():
     ]
     assert missing == []
     assert len(named) > 5
+
+
+def test_sentences_stay_short():
+    spec = importlib.util.spec_from_file_location("readability", ROOT / "docs" / "readability.py")
+    readability = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readability)
+    every = [
+        sentence
+        for page in readability.pages(ROOT)
+        for sentence in readability.sentences(page.read_text("utf-8"))
+    ]
+    assert len(every) > 500
+    assert sum(map(readability.is_hard, every)) < 0.15 * len(every)
 
 
 USER = """

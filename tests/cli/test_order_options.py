@@ -63,11 +63,11 @@ def test_models_are_trained_with_either(path, tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--group", "fraud"], "group of load_task must be another column than target"),
-        (["--time", "fraud"], "time of load_task must be another column than target"),
+        (["--group", "fraud"], "--group of train must be another column than target"),
+        (["--time", "fraud"], "--time of train must be another column than target"),
         (["--time", "city"], "a column of dates or numbers; got text such as"),
-        (["--time", "age"], "time 'age' of load_task must be filled in for every row"),
-        (["--group", "nobody"], "group of load_task must be a column of visits.csv"),
+        (["--time", "age"], "--time 'age' of train must be filled in for every row"),
+        (["--group", "nobody"], "--group of train must be a column of visits.csv"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(path, tmp_path, options, sentence):

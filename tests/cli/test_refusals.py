@@ -14,11 +14,11 @@ HYPERLINK = '=HYPERLINK("http://example.org","look")'
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--ignore", "fraud"], "ignore of load_task must be another column than target"),
-        (["--weight", "fraud"], "weight of load_task must be another column than target"),
-        (["--weight", "age", "--ignore", "age"], "weight of load_task must be another column"),
-        (["--decimal", ";"], "decimal of load_task must be one of '.', ','"),
-        (["--text", "nothing"], "text of load_task must be a column of claims.csv"),
+        (["--ignore", "fraud"], "--ignore of train must be another column than target"),
+        (["--weight", "fraud"], "--weight of train must be another column than target"),
+        (["--weight", "age", "--ignore", "age"], "--weight of train must be another column"),
+        (["--decimal", ";"], "--decimal of train must be one of '.', ','"),
+        (["--text", "nothing"], "--text of train must be a column of claims.csv"),
     ],
 )
 def test_a_column_has_one_role(table, tmp_path, options, sentence):

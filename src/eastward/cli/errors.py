@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -26,6 +27,10 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # torch and safetensors say the same in words of their own, as other types of errors.
 NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" for code in NO_ROOM))
 
+# Functions that a person at the command line does not know, and how their arguments are called there.
+INNER = re.compile(r"^(\w+)((?: '[^']*')?) of (?:load_task|read_table|metrics\.get) must")
+CALLED = {"source": "the file", "name": "--metric", "column": "column", "columns": "the columns"}
+
 
 class ExplainingGroup(TyperGroup):
     """Runs a command; an exception becomes a sentence and an exit code."""
@@ -43,6 +48,7 @@ class ExplainingGroup(TyperGroup):
                 raise
             _show_traceback_on_request()
             sentence, code = explanation(error)
+            sentence = in_words_of_the_command(sentence, ctx.invoked_subcommand or "eastward")
         _say(sentence)
         raise typer.Exit(code)
 
@@ -57,6 +63,22 @@ def going_on(advice: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(advice)
         raise
+
+
+def in_words_of_the_command(sentence: str, command: str) -> str:
+    """Name the option and the command instead of a function inside.
+
+    Examples
+    --------
+    >>> in_words_of_the_command("group of load_task must be a column; got 'a'", "train")
+    "--group of train must be a column; got 'a'"
+    """
+    found = INNER.match(sentence)
+    if found is None:
+        return sentence
+    argument, value = found.groups()
+    option = CALLED.get(argument, f"--{argument.replace('_', '-')}")
+    return f"{option}{value} of {command} must{sentence[found.end() :]}"
 
 
 def explanation(error: BaseException) -> tuple[str, int]:

@@ -145,7 +145,7 @@ def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> 
 def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
     """What is odd about a column: a key of ``GROUPED``, a sentence of its own, or nothing.
 
-    ``first`` marks the rows that are no copies of earlier ones: an id is copied with its row.
+    ``first`` marks the rows that are not copies of earlier ones: an id is copied with its row.
     """
     name, known = column.name, series.dropna()
     missing = 1 - len(known) / len(series)

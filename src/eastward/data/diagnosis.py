@@ -168,7 +168,7 @@ def _find_value(
 
 
 def _check_json_lines(path: Path, form: FileFormat, encoding: str) -> None:
-    """Name the first line that is no JSON object, or where a column changes its type."""
+    """Name the first line that is not a JSON object, or where a column changes its type."""
     seen: dict[str, type] = {}
     with _lines(path, form, encoding) as lines:
         for number, line in enumerate(lines, start=1):

@@ -111,7 +111,7 @@ class TrueMetric(torchmetrics.Metric):
 
 
 class SoftMetric(torchmetrics.Metric):
-    """The surrogate of a loss over an epoch: soft tables that add up, so it is no mean of batch values.
+    """The surrogate of a loss over an epoch: soft tables that add up, not a mean of batch values.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class CollapseGuard(Callback):
 
 
 def _is_constant(table: Tensor | Counts) -> bool:
-    """Whether one class is predicted although there are more; labels that do not exclude each other have no such."""
+    """Whether one class is predicted although there are more; never for labels that do not exclude each other."""
     if isinstance(table, Counts):
         return False
     true, predicted = _margins(table)

@@ -200,7 +200,7 @@ def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
 
     The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
     many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
-    probabilities are no expectations of labels as they come.
+    probabilities are not expectations of labels as they come.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
