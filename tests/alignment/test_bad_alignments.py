@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import ModelParallelStrategy
 from small_networks import clusters, loader, mlp, three_classes
 from torch import nn
 
@@ -51,7 +53,19 @@ def without_class():
     return loader(X[y != 2], y[y != 2])
 
 
+def sharded():
+    """A Fabric that cuts networks into pieces; it is only looked at."""
+    fabric = Fabric.__new__(Fabric)
+    fabric._strategy = ModelParallelStrategy(lambda module, _mesh: module)
+    return fabric
+
+
 CASES = {
+    "sharded": (
+        lambda: rows(fabric=sharded()),
+        ValueError,
+        r"fabric .* leaves the network whole; got one with ModelParallelStrategy",
+    ),
     "no module": (lambda: rows(model=lambda x: x), TypeError, r"model .* torch.nn.Module; got"),
     "probabilities": (
         lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1))),

@@ -7,8 +7,9 @@ import torch
 from small_networks import clusters
 from torch import nn
 
+from eastward import soft_confusion, soft_memberships
 from eastward.alignment.batches import as_batch, has_index, joined_loaders
-from eastward.alignment.evidence import Judge
+from eastward.alignment.evidence import TEMPERATURE, Judge
 from eastward.alignment.head_stage import HeadOptions, aligned_heads
 from eastward.alignment.heads import HeadWeights, find_head
 from eastward.alignment.priors import judged_weight, target_prior
@@ -130,6 +131,39 @@ def test_groups_widen_the_error_of_a_gain():
     )
     assert together.gain == alone.gain
     assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("metric", ["f1_macro", "matthews_corrcoef", "accuracy"])
+def test_soft_gains_are_those_of_soft_confusion_matrices(metric):
+    X, y = clusters((60, 30, 10))
+    rows = HeadRows(
+        X,
+        y,
+        torch.rand(100, generator=torch.Generator().manual_seed(1)).double(),
+        torch.arange(100),
+    )
+    judge = Judge.of(rows, get(metric), 3, grouped=False, seed=0)
+    first, second = X[:, :3].double(), X[:, 3:].double()
+
+    def value(logits):
+        soft = soft_memberships(logits.softmax(1), TEMPERATURE)
+        return float(get(metric)(soft_confusion(soft, y, sample_weight=rows.weight)))
+
+    found = judge.soft_gain(first, second)
+    assert found.gain == pytest.approx(value(second) - value(first))
+    assert found.error > 0
+    assert judge.soft_gain(first, first) == (0.0, 0.0)
+    # Sharper logits decide alike, and are surer of it.
+    assert judge.counted_gain(first.argmax(1), (9 * first).argmax(1)).gain == 0.0
+
+
+def test_soft_gains_of_labels_are_those_of_their_counts():
+    truth = torch.tensor([[1, 0], [0, 1], [1, 1], [0, -100]])
+    rows = HeadRows(torch.zeros(4, 1), truth, torch.ones(4).double(), torch.arange(4))
+    judge = Judge.of(rows, get("f1_macro"), 2, grouped=False, seed=0)
+    right = torch.where(truth == 1, 50.0, -50.0)
+    assert judge.soft_gain(-right, right).gain == pytest.approx(1.0, abs=0.05)
+    assert judge.value((right > 0).long()) == 1.0
 
 
 def test_labels_are_judged_by_their_counts():

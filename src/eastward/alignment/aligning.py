@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.alignment.batches import (
-    CALLER,
-    Forward,
-    as_batch,
-    check_loader,
-    in_order,
-    joined_loaders,
-    sampled_mass,
-)
+from eastward.alignment.batches import CALLER, Forward, as_batch, check_loader, sampled_mass
 from eastward.alignment.decision_stage import (
     Decided,
     constrained_decision,
@@ -30,28 +22,21 @@ from eastward.alignment.decision_stage import (
     decide_labels,
     plain_decision,
 )
-from eastward.alignment.evidence import Gain, Judge
-from eastward.alignment.head_stage import HeadOptions, aligned_heads
+from eastward.alignment.evidence import Judge
 from eastward.alignment.heads import Head, HeadWeights, check_precision, find_head
-from eastward.alignment.network_stage import NetworkOptions, Steps, train_network
 from eastward.alignment.priors import judged_weight, target_prior
 from eastward.alignment.result import Alignment
-from eastward.alignment.rows import Collected, HeadRows, collect_rows, concatenated, thinned
+from eastward.alignment.rows import HeadRows
+from eastward.alignment.stages import STAGES, run_stage
+from eastward.alignment.work import Candidate, Work, collected
 from eastward.decisions.deciding import checked_metric
 from eastward.metrics import Metric, as_metric
-from eastward.training.checkpoint import fingerprint
 from eastward.training.launch import in_processes, make_fabric, processes_to_start
 
-__all__ = ["STAGES", "align"]
+__all__ = ["align"]
 
-STAGES = ("decision", "head", "network")
-# Standard errors by which a stage has to gain over the best so far: the head gains on most data sets, by less than a
-# few hundred validation rows can show; the whole network gains on some (docs/align.md).
-EVIDENCE = {"decision": -1.0, "head": -2.0, "network": 1.0}
-# And over the network as it was given, whatever came between.
-EVIDENCE_OVER_GIVEN = -1.0
-# Logits of all heads that train side by side, 200 MB in float32; of more rows, some stand for all.
-NUMBERS_AT_ONCE = 50_000_000
+# Strategies of Lightning Fabric that cut a network into pieces.
+SHARDED = ("FSDPStrategy", "ModelParallelStrategy", "DeepSpeedStrategy", "XLAFSDPStrategy")
 # Validation frequencies further than this from those of training are worth a sentence.
 FAR_FROM_TRAINING = 0.1
 
@@ -69,7 +54,7 @@ def align(
     classes: Sequence[Any] | None = None,
     stages: Sequence[str] = STAGES,
     refit: bool = False,
-    evidence: float | None = None,
+    evidence: float = 0.0,
     head: str | None = None,
     forward: Forward | None = None,
     ignore_index: int = -100,
@@ -88,12 +73,12 @@ def align(
 ) -> Alignment:
     r"""Align a trained network with the metric that it is judged by.
 
-    Up to three stages, each judged on validation rows and kept unless they speak against it:
+    Up to three stages, each kept only if validation rows prefer it:
 
     1. ``decision``: logits are calibrated and shifted to the class frequencies that count,
        :math:`+\log \pi' - \log \pi`, and the decision that the metric wants is tuned for them;
     2. ``head``: the last linear layer alone is trained by the metric, on features computed once, from that decision;
-    3. ``network``: the whole network is trained by the metric, and its head once more.
+    3. ``network``: the whole network is trained by the metric, and then its head once more.
 
     Parameters
     ----------
@@ -119,11 +104,10 @@ def align(
     refit : bool, default=False
         Train the network stage again, if it is kept, on training and validation rows together. Nothing judges the
         result; the head always learns from both.
-    evidence : float, optional
+    evidence : float, default=0
         A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value,
-        1 for a clear gain. None: minus one for the decision, minus two for the head, one for the network, because the
-        first two gain on most data sets, by less than a small validation set can show, and the third does not always;
-        and none may seem worse than the given network by more than one. A stage that changes no decision is not kept.
+        1 for a clear gain. The head and the network are judged by the metric of soft decisions, in which rows near the
+        boundary count in part, because a few hundred rows cannot tell two networks apart by counting.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
     forward : callable, optional
@@ -145,7 +129,8 @@ def align(
     precision : default="32-true"
         Of Lightning Fabric; ``"bf16-mixed"`` computes in bfloat16.
     fabric : Fabric, optional
-        A launched Lightning Fabric of your own, instead of ``devices`` and ``precision``.
+        A launched Lightning Fabric of your own, instead of ``devices`` and ``precision``; its strategy has to leave the
+        network whole (one device, DDP).
     checkpoint : path, optional
         A folder. A killed call, made again, goes on after the last finished epoch, to the same bits.
     inplace : bool, default=False
@@ -216,91 +201,18 @@ def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]
         _checks.boolean(CALLER, name, options[name])
     for name, least in (("epochs", 1), ("max_rows", 1000), ("random_state", 0)):
         _checks.whole_number(CALLER, name, options[name], at_least=least)
-    if options["evidence"] is not None:
-        _checks.real(CALLER, "evidence", options["evidence"])
+    _checks.real(CALLER, "evidence", options["evidence"])
     _checks.positive(CALLER, "learning_rate", options["learning_rate"])
+    _check_whole(options["fabric"])
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A network with its head, what it decides for validation rows that it did not learn from, and with which logits.
-
-    ``decision`` is None where the largest logit decides.
-    """
-
-    name: str
-    network: nn.Module
-    head: HeadWeights
-    chosen: Tensor
-    logits: Tensor
-    decision: Any = None
-
-
-@dataclass
-class Work:
-    """An alignment on its way: what all stages share, and the best so far."""
-
-    base: nn.Module
-    head: Head
-    metric: Metric
-    judge: Judge
-    train: Collected
-    valid: HeadRows
-    frequencies: Tensor
-    target: Tensor
-    fabric: Any
-    loaders: tuple[Any, Any]
-    options: dict[str, Any]
-    given: Candidate
-    best: Candidate
-    start: Decided
-    deciding: float
-    stages: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def prior(self) -> Tensor | None:
-        """Frequencies for the loss; labels have none."""
-        return None if self.head.layout.labels else self.target
-
-    def features(self, network: nn.Module, argument: str, loader: Any) -> Collected:
-        """One pass over a loader."""
-        return _collected(network, self.head, argument, loader, self.fabric, self.options)
-
-    def decided(self, logits: Tensor) -> Tensor:
-        """Classes, or indicators of labels, that the logits alone decide for."""
-        return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
-
-    def consider(self, stage: str, candidate: Candidate, seconds: float) -> bool:
-        """Judge a stage against the best so far, note it, and keep it unless the validation rows speak against it."""
-        found = self.judge.gain(self.best.chosen, candidate.chosen)
-        asked = self.options["evidence"]
-        first = EVIDENCE_OVER_GIVEN if asked is None else asked
-        kept = _passes(found, EVIDENCE[stage] if asked is None else asked) and _passes(
-            self.judge.gain(self.given.chosen, candidate.chosen), first
-        )
-        self.note(candidate.name, found.after, seconds, (found.gain, found.error), kept=kept)
-        if kept:
-            self.best = candidate
-        return kept
-
-    def note(
-        self,
-        stage: str,
-        value: float | None,
-        seconds: float,
-        gain: tuple[float | None, float | None] = (None, None),
-        *,
-        kept: bool = True,
-    ) -> None:
-        """Put a stage into the report."""
-        entry = {"stage": stage, "value": value, "gain": gain[0], "error": gain[1]}
-        self.stages.append({**entry, "kept": kept, "seconds": seconds})
-
-
-def _passes(found: Gain, hurdle: float) -> bool:
-    """Whether a gain is more than so many standard errors; decisions that are all equal gain nothing."""
-    return found.gain > hurdle * found.error
+def _check_whole(fabric: Any) -> None:
+    """Every process needs the whole network: its head is changed, its features are read, its weights averaged."""
+    strategy = type(getattr(fabric, "strategy", None)).__name__
+    if strategy in SHARDED:
+        advice = "Take strategy='ddp', or align the network after it was put together again."
+        expected = "None, or one that leaves the network whole"
+        _checks.fail(CALLER, "fabric", expected, f"one with {strategy}", advice)
 
 
 def _aligned(
@@ -313,9 +225,9 @@ def _aligned(
         torch.manual_seed(options["random_state"])
         work = _prepared(model, train, valid, metric, fabric, options)
         try:
-            for stage in ("decision", "head", "network"):
+            for stage in STAGES:
                 if stage in options["stages"]:
-                    _STAGE[stage](work)
+                    run_stage(work, stage)
         except KeyboardInterrupt:
             work.notes.append("Stopped by hand; the best so far is kept")
         return _concluded(work)
@@ -337,22 +249,6 @@ def _fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
     )
 
 
-def _collected(
-    network: nn.Module, head: Head, argument: str, loader: Any, fabric: Any, options: dict[str, Any]
-) -> Collected:
-    return collect_rows(
-        network,
-        head,
-        in_order(loader),
-        argument=argument,
-        fabric=fabric,
-        forward=options["forward"],
-        ignore_index=options["ignore_index"],
-        max_rows=options["max_rows"],
-        generator=torch.Generator().manual_seed(options["random_state"]),
-    )
-
-
 def _prepared(
     model: nn.Module, train: Any, valid: Any, metric: Any, fabric: Any, options: dict[str, Any]
 ) -> Work:
@@ -365,8 +261,8 @@ def _prepared(
     found = as_metric(metric) if labels else checked_metric(CALLER, metric, size)
     _check_labels(labels, options)
     began = time.perf_counter()
-    seen = _collected(base, head, "train_loader", train, fabric, options)
-    held = _collected(base, head, "valid_loader", valid, fabric, options).rows
+    seen = collected(base, head, "train_loader", train, fabric, options)
+    held = collected(base, head, "valid_loader", valid, fabric, options).rows
     reading = time.perf_counter() - began
     mass = seen.rows.class_mass(size)
     frequencies = mass / mass.sum().clamp_min(1e-300)
@@ -377,14 +273,14 @@ def _prepared(
     weights = head.weights(base)
     logits = weights.logits(held.features)
     given = (logits > 0).long() if labels else logits.argmax(1)
-    best = Candidate("as given", base, weights, given, logits)
+    best = Candidate("as given", base, weights, given, logits, logits)
     shown = None if labels else sampled_mass(train, seen.targets, size)
     began = time.perf_counter()
     start = _start(weights, judge, frequencies if shown is None else shown, target, options)
     deciding = time.perf_counter() - began
     parts = (head, found, judge, seen, held, frequencies, target, fabric, (train, valid), options)
     work = Work(base, *parts, best, best, start, deciding)
-    work.note("as given", judge.gain(given, given).after, reading)
+    work.note("as given", judge.value(given), reading)
     _note_frequencies(work, held)
     return work
 
@@ -427,151 +323,6 @@ def _note_frequencies(work: Work, held: HeadRows) -> None:
             "Validation rows have other class frequencies than training rows and are weighted to those; "
             "pass prior= the frequencies that the network is judged by"
         )
-
-
-def _decision_stage(work: Work) -> None:
-    start, held = work.start, work.valid
-    logits = start.head.logits(held.features)
-    labels = work.head.layout.labels
-    # Thresholds of labels go into the bias, so that a logit above zero is the decision.
-    head = start.head.changed(1.0, start.offsets) if labels else start.head
-    decision = None if labels else start.decision
-    candidate = Candidate("decision", work.base, head, start.chosen, logits, decision)
-    work.consider("decision", candidate, work.deciding)
-
-
-def _head_stage(work: Work) -> None:
-    started = time.perf_counter()
-    begin = [work.start.head.changed(1.0, shift) for shift in work.start.by_fold]
-    begin.append(work.start.head.changed(1.0, work.start.offsets))
-    candidate = _head_candidate(work, "head", work.base, begin, work.train.rows, work.valid)
-    work.consider("head", candidate, time.perf_counter() - started)
-
-
-def _head_candidate(
-    work: Work,
-    name: str,
-    network: nn.Module,
-    starts: list[HeadWeights],
-    train: HeadRows,
-    valid: HeadRows,
-) -> Candidate:
-    """A head for all rows, and for each fold one that did without it, which decides it."""
-    folds, room = work.judge.folds, NUMBERS_AT_ONCE // (len(starts) * work.judge.size)
-    generator = torch.Generator().manual_seed(work.judge.seed)
-    # Rows that are left out of a large set are found again by their group, which is not used here.
-    own = replace(valid, groups=torch.arange(len(valid)))
-    own = thinned(own, work.judge.size, max(1, room // 2), generator)
-    train = thinned(train, work.judge.size, max(1, room - len(own)), generator)
-    rows = concatenated(train, own)
-    used = torch.ones(len(starts), len(rows), dtype=torch.bool)
-    for fold in range(len(starts) - 1):
-        used[fold, len(train) :] = folds[own.groups] != fold
-    heads = aligned_heads(starts, rows, used, work.metric, work.prior, HeadOptions())
-    logits = _by_fold(heads[:-1], valid.features, folds)
-    return Candidate(name, network, heads[-1], work.decided(logits), logits)
-
-
-def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> Tensor:
-    """Logits of each row by the head of its fold."""
-    logits = heads[0].logits(features)
-    for fold, head in enumerate(heads[1:], start=1):
-        logits[folds == fold] = head.logits(features[folds == fold])
-    return logits
-
-
-def _network_stage(work: Work) -> None:
-    started = time.perf_counter()
-    if not _can_learn(work):
-        return
-    network = copy.deepcopy(work.base)
-    work.head.put(network, work.start.head.changed(1.0, work.start.offsets))
-    finished = _train(work, network, work.loaders[0], work.train.targets, "network")
-    valid = work.features(network, "valid_loader", work.loaders[1]).rows
-    own = work.head.weights(network)
-    # What the start took from a fold is taken back where the fold judges.
-    shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
-    logits = _by_fold(shifted, valid.features, work.judge.folds)
-    candidate = Candidate("network", network, own, work.decided(logits), logits)
-    kept = work.consider("network", candidate, time.perf_counter() - started)
-    if not finished:
-        raise KeyboardInterrupt
-    if kept and "head" in work.options["stages"]:
-        started = time.perf_counter()
-        train = work.features(network, "train_loader", work.loaders[0]).rows
-        again = _head_candidate(work, "network, head again", network, [*shifted, own], train, valid)
-        work.consider("head", again, time.perf_counter() - started)
-    if work.options["refit"] and work.best.network is network:
-        _refit(work)
-
-
-def _can_learn(work: Work) -> bool:
-    """Whether anything but the head is free to learn."""
-    layer = work.base.get_submodule(work.head.name)
-    own = {id(value) for value in layer.parameters()}
-    if any(value.requires_grad and id(value) not in own for value in work.base.parameters()):
-        return True
-    work.notes.append("Every parameter but the head's is frozen: the network stage is left out")
-    return False
-
-
-def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: str) -> bool:
-    """Train a network by the metric; False if it was stopped by hand."""
-    options = work.options
-    settings = NetworkOptions(
-        options["epochs"], options["learning_rate"], options["weight_decay"], options["batch_size"]
-    )
-    mass = work.train.rows.class_mass(work.judge.size)
-    steps = Steps.of(loader, work.head.layout, targets, mass, settings, options["random_state"])
-    folder = options["checkpoint"]
-    path = None if folder is None else Path(folder) / f"{name}.ckpt"
-    return train_network(
-        network,
-        steps,
-        work.metric,
-        work.prior,
-        settings,
-        fabric=work.fabric,
-        forward=options["forward"],
-        ignore_index=options["ignore_index"],
-        checkpoint=path,
-        identity="" if path is None else _identity(work, settings, name),
-        verbose=options["verbose"],
-    )
-
-
-def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
-    """A digest of all that decides how training goes."""
-    chosen = (
-        name,
-        settings,
-        work.metric.name,
-        dict(work.metric.options),
-        work.options["random_state"],
-    )
-    state = work.base.state_dict().values()
-    tensors = (work.target, work.train.targets, work.valid.targets, work.start.offsets)
-    return fingerprint(chosen, *tensors, *state)
-
-
-def _refit(work: Work) -> None:
-    """The network stage once more, with the validation rows; nothing is left to judge it."""
-    started = time.perf_counter()
-    network = copy.deepcopy(work.base)
-    work.head.put(network, work.start.head.changed(1.0, work.start.offsets))
-    both = joined_loaders(*work.loaders)
-    everything = work.features(network, "train_loader", both)
-    _train(work, network, both, everything.targets, "refit")
-    head = work.head.weights(network)
-    if work.best.name != "network":
-        rows = work.features(network, "train_loader", both).rows
-        used = torch.ones(1, len(rows), dtype=torch.bool)
-        (head,) = aligned_heads([head], rows, used, work.metric, work.prior, HeadOptions())
-    work.best = replace(work.best, name="refit", network=network, head=head)
-    work.note("refit", None, time.perf_counter() - started)
-
-
-_STAGE = {"decision": _decision_stage, "head": _head_stage, "network": _network_stage}
 
 
 def _concluded(work: Work) -> Alignment:

@@ -80,15 +80,15 @@ def aligned_heads(
         torch.stack([start.bias for start in starts]),
     ]
     moving = [part.clone().requires_grad_() for part in origin]
-    optimizer = torch.optim.Adam(moving, lr=options.learning_rate)
+    optimizer = torch.optim.Adam(moving, lr=options.learning_rate, fused=True)
     mean = [torch.zeros_like(part) for part in moving]
     averaged = 0
     for step in range(options.steps):
         optimizer.zero_grad()
         logits = _logits(features, *moving, single=single)
-        values = loss(logits, targets, weights, schedule(step))
-        away = torch.stack([(a - b).square().sum() for a, b in zip(moving, origin, strict=True)])
-        (values.sum() + options.proximal * away.sum()).backward()
+        loss(logits, targets, weights, schedule(step)).sum().backward()
+        for part, start in zip(moving, origin, strict=True):
+            part.grad.add_(part.detach() - start, alpha=2 * options.proximal)
         optimizer.step()
         if schedule.averages(step):
             averaged += 1

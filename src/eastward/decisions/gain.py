@@ -97,7 +97,7 @@ def decision_gain(
     counts = [min(chunk, n_bootstraps - done) for done in range(0, n_bootstraps, chunk)]
     resampled = [
         _merits(
-            merit, truth, pair, weight * _times_drawn(len(truth), group_of_row, count, generator)
+            merit, truth, pair, weight * times_drawn(len(truth), group_of_row, count, generator)
         )
         for count in counts
     ]
@@ -113,9 +113,7 @@ def _cells(merit: Merit) -> int:
     return merit.num_classes * (merit.num_classes if merit.needs_matrix else 4)
 
 
-def _times_drawn(
-    rows: int, groups: Tensor | None, count: int, generator: torch.Generator
-) -> Tensor:
+def times_drawn(rows: int, groups: Tensor | None, count: int, generator: torch.Generator) -> Tensor:
     """How often each row is drawn in each of ``count`` bootstraps, ``(rows, count)``; as often as its group."""
     if groups is None:
         return _draws(rows, count, generator)

@@ -1,0 +1,187 @@
+"""The three stages of `align`, each a candidate that the validation rows judge, and the refit."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eastward.alignment.batches import joined_loaders
+from eastward.alignment.head_stage import HeadOptions, aligned_heads
+from eastward.alignment.heads import HeadWeights
+from eastward.alignment.network_stage import NetworkOptions, Steps, train_network
+from eastward.alignment.rows import HeadRows, concatenated, thinned
+from eastward.alignment.work import Candidate, Work
+from eastward.training.checkpoint import fingerprint
+
+__all__ = ["STAGES", "run_stage"]
+
+# Logits of all heads that train side by side, 200 MB in float32; of more rows, some stand for all.
+NUMBERS_AT_ONCE = 50_000_000
+
+
+def run_stage(work: Work, name: str) -> None:
+    """Try one stage."""
+    _STAGE[name](work)
+
+
+def _decision_stage(work: Work) -> None:
+    """What is shipped is a rule that counts, so it is judged by counting."""
+    start, held = work.start, work.valid
+    labels = work.head.layout.labels
+    # Thresholds of labels go into the bias, so that a logit above zero is the decision.
+    head = start.head.changed(1.0, start.offsets) if labels else start.head
+    decision = None if labels else start.decision
+    judged = _by_fold(_starts(work)[:-1], held.features, work.judge.folds)
+    logits = start.head.logits(held.features)
+    candidate = Candidate("decision", work.base, head, start.chosen, judged, logits, decision)
+    found = work.judge.counted_gain(work.given.chosen, candidate.chosen)
+    work.consider(candidate, found, work.deciding)
+
+
+def _starts(work: Work) -> list[HeadWeights]:
+    """Where training starts: at the decision found without each fold, and at that of all rows."""
+    shifts = [*work.start.by_fold, work.start.offsets]
+    return [work.start.head.changed(1.0, shift) for shift in shifts]
+
+
+def _head_stage(work: Work) -> None:
+    """The head contains the decision, which it starts from: both are compared with the network as given."""
+    started = time.perf_counter()
+    candidate = _head_candidate(work, "head", work.base, _starts(work), work.train.rows, work.valid)
+    found = work.judge.soft_gain(work.given.judged, candidate.judged)
+    work.consider(candidate, found, time.perf_counter() - started)
+
+
+def _head_candidate(
+    work: Work,
+    name: str,
+    network: nn.Module,
+    starts: list[HeadWeights],
+    train: HeadRows,
+    valid: HeadRows,
+) -> Candidate:
+    """A head for all rows, and for each fold one that did without it, which decides it."""
+    folds, room = work.judge.folds, NUMBERS_AT_ONCE // (len(starts) * work.judge.size)
+    generator = torch.Generator().manual_seed(work.judge.seed)
+    # Rows that are left out of a large set are found again by their group, which is not used here.
+    own = replace(valid, groups=torch.arange(len(valid)))
+    own = thinned(own, work.judge.size, max(1, room // 2), generator)
+    train = thinned(train, work.judge.size, max(1, room - len(own)), generator)
+    rows = concatenated(train, own)
+    used = torch.ones(len(starts), len(rows), dtype=torch.bool)
+    for fold in range(len(starts) - 1):
+        used[fold, len(train) :] = folds[own.groups] != fold
+    heads = aligned_heads(starts, rows, used, work.metric, work.prior, HeadOptions())
+    logits = _by_fold(heads[:-1], valid.features, folds)
+    return Candidate(name, network, heads[-1], work.decided(logits), logits, logits)
+
+
+def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> Tensor:
+    """Logits of each row by the head of its fold."""
+    logits = heads[0].logits(features)
+    for fold, head in enumerate(heads[1:], start=1):
+        logits[folds == fold] = head.logits(features[folds == fold])
+    return logits
+
+
+def _network_stage(work: Work) -> None:
+    """The whole network, and its head once more if heads are wanted."""
+    started = time.perf_counter()
+    if not _can_learn(work):
+        return
+    network = copy.deepcopy(work.base)
+    work.head.put(network, _starts(work)[-1])
+    finished = _train(work, network, work.loaders[0], work.train.targets, "network")
+    valid = work.features(network, "valid_loader", work.loaders[1]).rows
+    own = work.head.weights(network)
+    # What the start took from a fold is taken back where the fold judges.
+    shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
+    if "head" in work.options["stages"]:
+        train = work.features(network, "train_loader", work.loaders[0]).rows
+        candidate = _head_candidate(work, "network", network, [*shifted, own], train, valid)
+    else:
+        logits = _by_fold(shifted, valid.features, work.judge.folds)
+        candidate = Candidate("network", network, own, work.decided(logits), logits, logits)
+    found = work.judge.soft_gain(work.best.judged, candidate.judged)
+    kept = work.consider(candidate, found, time.perf_counter() - started)
+    if not finished:
+        raise KeyboardInterrupt
+    if kept and work.options["refit"]:
+        _refit(work)
+
+
+def _can_learn(work: Work) -> bool:
+    """Whether anything but the head is free to learn."""
+    layer = work.base.get_submodule(work.head.name)
+    own = {id(value) for value in layer.parameters()}
+    if any(value.requires_grad and id(value) not in own for value in work.base.parameters()):
+        return True
+    work.notes.append("Every parameter but the head's is frozen: the network stage is left out")
+    return False
+
+
+def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: str) -> bool:
+    """Train a network by the metric; False if it was stopped by hand."""
+    options = work.options
+    settings = NetworkOptions(
+        options["epochs"], options["learning_rate"], options["weight_decay"], options["batch_size"]
+    )
+    mass = work.train.rows.class_mass(work.judge.size)
+    steps = Steps.of(loader, work.head.layout, targets, mass, settings, options["random_state"])
+    folder = options["checkpoint"]
+    path = None if folder is None else Path(folder) / f"{name}.ckpt"
+    return train_network(
+        network,
+        steps,
+        work.metric,
+        work.prior,
+        settings,
+        fabric=work.fabric,
+        forward=options["forward"],
+        ignore_index=options["ignore_index"],
+        checkpoint=path,
+        identity="" if path is None else _identity(work, settings, name),
+        verbose=options["verbose"],
+    )
+
+
+def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
+    """A digest of all that decides how training goes."""
+    chosen = (
+        name,
+        settings,
+        work.metric.name,
+        dict(work.metric.options),
+        work.options["random_state"],
+    )
+    state = work.base.state_dict().values()
+    tensors = (work.target, work.train.targets, work.valid.targets, work.start.offsets)
+    return fingerprint(chosen, *tensors, *state)
+
+
+def _refit(work: Work) -> None:
+    """The network stage once more, with the validation rows; nothing is left to judge it."""
+    started = time.perf_counter()
+    network = copy.deepcopy(work.base)
+    work.head.put(network, _starts(work)[-1])
+    both = joined_loaders(*work.loaders)
+    everything = work.features(network, "train_loader", both)
+    _train(work, network, both, everything.targets, "refit")
+    head = work.head.weights(network)
+    if "head" in work.options["stages"]:
+        rows = work.features(network, "train_loader", both).rows
+        used = torch.ones(1, len(rows), dtype=torch.bool)
+        (head,) = aligned_heads([head], rows, used, work.metric, work.prior, HeadOptions())
+    work.best = replace(work.best, name="refit", network=network, head=head)
+    work.note("refit", None, time.perf_counter() - started)
+
+
+_STAGE = {"decision": _decision_stage, "head": _head_stage, "network": _network_stage}
+STAGES = tuple(_STAGE)
