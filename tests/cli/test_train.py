@@ -107,6 +107,20 @@ def test_a_table_of_costs_is_the_metric(table, tmp_path):
     assert load_model(tmp_path / "m").classifier.metric_.options["cost"] == [[0, 1], [10, 0]]
 
 
+def test_a_prior_is_what_the_model_is_judged_by(table, tmp_path):
+    for name, prior in (("even", "balanced"), ("said", "no=0.5,yes=0.5")):
+        words = ("train", table, "-t", "fraud", "-o", tmp_path / name, "--prior", prior, *SMALL)
+        assert run(*words).code == 0
+    even, said = (load_model(tmp_path / name) for name in ("even", "said"))
+    np.testing.assert_allclose(even.classifier.decision_.prior, 0.5, atol=1e-6)
+    np.testing.assert_array_equal(even.decision.matrix, said.decision.matrix)
+    summary = json.loads((tmp_path / "even" / "summary.json").read_text())
+    assert "judged by equal class frequencies" in " ".join(summary["training"]["notes"])
+    # 48 held-out rows, weighted so that both classes count alike.
+    counts = np.asarray(summary["evaluation"]["confusion"], dtype=float).sum(1)
+    np.testing.assert_allclose(counts, 24.0, rtol=1e-6)
+
+
 def test_all_rows_can_be_trained_on(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--holdout", "0", *SMALL)
     assert done.code == 0, done.err
@@ -146,6 +160,7 @@ MISTAKES = [
     (["-t", "fraud", "--folds", "few"], "must be auto or a number"),
     (["-t", "fraud", "--holdout", "2"], "must be in [0, 1)"),
     (["-t", "fraud", "--recipe", "magic"], "must be one of 'auto'"),
+    (["-t", "fraud", "--prior", "yes=0.5"], "must be a share for each class, no, yes"),
     (["-t", "age"], "missing values"),
 ]
 

@@ -36,7 +36,7 @@ from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
 
-__all__ = ["FitPlan", "chosen_for", "fit_model", "held_out_rows"]
+__all__ = ["FitPlan", "chosen_for", "fit_model", "held_out_rows", "judging_weights"]
 
 # Parameters of a network that an ensemble of networks and trees understands as well.
 SHARED_BY_NETWORKS = ("hidden", "max_epochs")
@@ -289,18 +289,35 @@ def _evaluation(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         model.classes.tolist(),
         model.metric,
         decision=model.decision,
-        sample_weight=None if task.weights is None else task.weights[held],
+        sample_weight=judging_weights(model.classifier, codes, _weights(task, held)),
     )
+
+
+def _weights(task: Task, held: NDArray[np.bool_]) -> NDArray[Any] | None:
+    return None if task.weights is None else task.weights[held]
+
+
+def judging_weights(
+    classifier: Any, codes: NDArray[Any], weights: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Weights of rows to judge by; a model for other class frequencies is judged by those."""
+    if getattr(classifier, "prior", None) is None:
+        return weights
+    own = np.ones(len(codes)) if weights is None else weights
+    wanted = np.asarray(classifier.decision_.prior)
+    mass = np.bincount(codes, own, minlength=len(wanted))
+    return np.asarray(own * (wanted / np.maximum(mass, 1e-300))[codes] * mass.sum())
 
 
 def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:
     """Which columns the held-out score rests on."""
     frame = task.features[held].reset_index(drop=True)
+    codes = np.searchsorted(model.classes, task.labels[held])
 
     def decide(vectors: NDArray[Any]) -> NDArray[Any]:
         if model.decision is None:
-            codes: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
-            return codes
+            found: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
+            return found
         probabilities = model.classifier.predict_proba(vectors)
         chosen: NDArray[Any] = model.decision.decide(probabilities)
         # A row that is left to a person would be decided for its most probable class.
@@ -311,8 +328,8 @@ def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[
         model.vectors(frame),
         feature_origins(model.vectorizer),
         frame,
-        np.searchsorted(model.classes, task.labels[held]),
+        codes,
         model.classes.tolist(),
         model.metric,
-        sample_weight=None if task.weights is None else task.weights[held],
+        sample_weight=judging_weights(model.classifier, codes, _weights(task, held)),
     )

@@ -138,8 +138,12 @@ def _for_prior(
     return moved
 
 
-def prior_of(text: str, names: list[str]) -> list[float]:
+def prior_of(
+    text: str, names: list[str], *, caller: str = "predict", word: str = "auto"
+) -> list[float]:
     """Frequencies in the order of the classes, from ``no=0.9,yes=0.1``.
+
+    ``word`` is what may be said instead, for the message.
 
     Examples
     --------
@@ -157,11 +161,11 @@ def prior_of(text: str, names: list[str]) -> list[float]:
         except ValueError:
             sign = ""
         if not sign:
-            expected = "auto, or a share for each class"
-            _checks.fail("predict", "--prior", expected, repr(text), example)
+            expected = f"{word}, or a share for each class"
+            _checks.fail(caller, "--prior", expected, repr(text), example)
     if set(found) != set(names):
         expected = "a share for each class, " + ", ".join(names[:10])
-        _checks.fail("predict", "--prior", expected, ", ".join(found), example)
+        _checks.fail(caller, "--prior", expected, ", ".join(found), example)
     return [found[name] for name in names]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eastward.cli.fit_model import FitPlan, write_card, write_summary
+from eastward.cli.fit_model import FitPlan, judging_weights, write_card, write_summary
 from eastward.cli.folders import CHECKPOINT
 from eastward.cli.stages import stage
 from eastward.data import (
@@ -199,7 +199,7 @@ def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
         model.classes.tolist(),
         model.metric,
         decision=model.decision,
-        sample_weight=_weights(rows, task.stream.weight),
+        sample_weight=judging_weights(model.classifier, codes, _weights(rows, task.stream.weight)),
     )
 
 

@@ -86,6 +86,15 @@ Folds = Annotated[
         help="For --method network: how many are cross-fitted; auto is 5 up to 50 000 rows.",
     ),
 ]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        "--prior",
+        metavar="balanced|LABEL=SHARE,…",
+        help="For --method network: the class frequencies that it will be judged by, if not those of the data; "
+        "balanced: all classes alike.",
+    ),
+]
 Devices = Annotated[
     int,
     typer.Option(
@@ -133,6 +142,7 @@ def train(
     hidden: Hidden = None,
     recipe: Recipe = None,
     folds: Folds = None,
+    prior: Prior = None,
     devices: Devices = 1,
     seed: options.Seed = 0,
     resume: Resume = False,
@@ -156,6 +166,7 @@ def train(
       eastward train claims.csv -t fraud --cost costs.csv -o cheapest
       eastward train claims.csv -t fraud --subject-to "recall[yes] >= 0.9" -o sure
       eastward train claims.csv -t fraud --coverage 0.9 -o with-a-person
+      eastward train claims.csv -t fraud --prior no=0.98,yes=0.02 -o for-the-field
       eastward train visits.csv -t outcome --group patient -o fair
       eastward train claims.xlsx -t fraud --time filed -o later
       eastward train claims.csv -t fraud -o fraud-model --resume   (after a crash)
@@ -167,6 +178,7 @@ def train(
     parameters = network_options(hidden, epochs) | {
         "recipe": recipe,
         "n_folds": None if folds is None else fold_count(folds),
+        "prior": prior,
         "devices": None if devices == 1 else devices,
         "verbose": _shown(verbose),
     }
@@ -210,6 +222,7 @@ def train(
     _introduce(facts, target)
     from eastward.cli.fit_model import FitPlan, chosen_for, fit_model
 
+    parameters = with_prior(parameters, task.classes)
     plan = FitPlan(name, bound, parameters, holdout, seed, decision=decision)
     plan = chosen_for(task, plan, asked)
     say(f"method   {plan.label}: {plan.reason}")
@@ -225,7 +238,7 @@ def check_method(method: str, parameters: dict[str, Any]) -> str:
     from eastward import _messages
 
     named = {"network": "eastward"}.get(method, method)
-    own = {"recipe": "--recipe", "n_folds": "--folds", "devices": "--devices"}
+    own = {"recipe": "--recipe", "n_folds": "--folds", "prior": "--prior", "devices": "--devices"}
     given = [option for name, option in own.items() if name in parameters]
     if named in ("auto", "eastward"):
         return "eastward" if given else named
@@ -281,6 +294,7 @@ def _train_on_stream(
     task = open_stream(data, target, **opened)
     name, bound = metric_choice(*chosen, task.classes)
     _introduce(task.facts, target)
+    parameters = with_prior(parameters, task.classes)
     plan = FitPlan(name, bound, parameters, opened["holdout"], opened["seed"])
     _conclude(fit_stream_model(task, plan, out, commands=commands), out)
 
@@ -302,6 +316,18 @@ def layer_widths(text: str) -> tuple[int, ...]:
         expected = f"widths from 1 to {WIDEST_LAYER:,}"
         _messages.fail("train", "--hidden", expected, repr(text))
     return tuple(int(word) for word in words)
+
+
+def with_prior(parameters: dict[str, Any], classes: Any) -> dict[str, Any]:
+    """The parameters with class frequencies as numbers in the order of the classes."""
+    if parameters.get("prior") in (None, "balanced"):
+        return parameters
+    from eastward.cli.predict import prior_of
+    from eastward.data import label_names
+
+    names = label_names(classes)
+    found = prior_of(parameters["prior"], names, caller="train", word="balanced")
+    return {**parameters, "prior": found}
 
 
 def fold_count(text: str) -> int | str:

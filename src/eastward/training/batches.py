@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data.distributed import DistributedSampler
 
 __all__ = [
+    "Frequencies",
     "LoaderBatches",
     "Rows",
     "ShuffledBatches",
@@ -23,6 +24,27 @@ __all__ = [
     "assign_folds",
     "take",
 ]
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    r"""Class frequencies ``(C,)`` of training, :math:`\pi`, and those that one is judged by, :math:`\pi'`."""
+
+    trained: Tensor
+    judged: Tensor
+
+    @property
+    def shift(self) -> Tensor:
+        r"""What moves logits from the one to the other: :math:`+\log \pi' - \log \pi`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Frequencies(torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5])).shift
+        tensor([-0.4700,  0.9163])
+        """
+        # A class that never comes is as far away as a logit can be told from others.
+        return (self.judged.clamp_min(1e-12).log() - self.trained.clamp_min(1e-12).log()).float()
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,8 @@ class Rows:
         Classes or labels.
     multilabel : bool
         Whether targets are indicators.
+    frequencies : Frequencies, optional
+        Of the classes, where one is judged by others than those of training.
     """
 
     inputs: Any
@@ -52,6 +76,7 @@ class Rows:
     valid: list[Tensor]
     num_outputs: int
     multilabel: bool = False
+    frequencies: Frequencies | None = None
 
     def with_held_out(self) -> Rows:
         """A copy in which every member also trains on the rows that it is judged by."""
@@ -64,6 +89,18 @@ class Rows:
         weights = torch.ones(len(self.targets)) if self.weights is None else self.weights
         mass = torch.zeros(self.num_outputs).index_add(0, self.targets, weights.float())
         return mass / mass.sum()
+
+    def as_judged(self) -> Rows:
+        """A copy whose weights give held-out rows the frequencies that one is judged by."""
+        if self.frequencies is None:
+            return self
+        held = torch.cat(self.valid)
+        weights = torch.ones(len(self.targets)) if self.weights is None else self.weights
+        mass = torch.zeros(self.num_outputs).index_add(0, self.targets[held], weights[held].float())
+        there = mass > 0
+        ratio = torch.where(there, self.frequencies.judged / (mass / mass.sum()), 1.0).float()
+        judged = weights * ratio[self.targets]
+        return replace(self, weights=judged / judged[held].mean())
 
 
 def take(inputs: Any, rows: Tensor | slice) -> Any:

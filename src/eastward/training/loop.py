@@ -113,6 +113,8 @@ def _objective(
     if stage.objective == "focal":
         return FocalObjective(**common)
     prior = rows.class_mass if stratified else None
+    if rows.frequencies is not None:
+        prior = rows.frequencies.judged.float()
     return MetricObjective(metric, prior=prior, threshold=stage.threshold, **common)
 
 

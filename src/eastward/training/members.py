@@ -187,6 +187,8 @@ class SoloMember(nn.Module):
     def add_to_output_bias(self, offsets: Tensor) -> bool:
         """Add to the bias of the last layer that has one; False if it is not as long as the offsets."""
         bias = self._output_bias()
+        if bias is not None and bias.shape == (1,) and offsets.shape == (2,):
+            offsets = offsets[1:] - offsets[:1]  # one logit for two classes
         if bias is None or bias.shape != offsets.shape:
             return False
         with torch.no_grad():

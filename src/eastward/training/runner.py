@@ -124,7 +124,8 @@ def train_members(
         stage = described.lasting(
             sum(record["stage"] == stages[0].name for record in result.history)
         )
-        here = rows.with_held_out() if stage.all_rows else rows
+        here = rows.as_judged() if stage.objective == "metric" else rows
+        here = here.with_held_out() if stage.all_rows else here
         run = new_run(stage, members, here, metric, fabric, generator, loader)
         run.history, run.notes = result.history, result.notes
         own = stage_callbacks(stage, verbose if processes.first else 0, callbacks)
@@ -137,9 +138,10 @@ def train_members(
         resumed = saved is not None and index == first and (saved["epoch"], saved["step"]) > (0, 0)
         if resumed and saved is not None:
             _restore_run(run, own, saved)
-        elif stage.from_decision:
-            start_at_decision(run, _known(result, stage))
+        else:
+            _begin(run, result, first=index == 0)
         run_stage(run, own if saver is None else [*own, saver], resumed=resumed)
+        _move_to_judged(run)
         _keep_held_out(run, result, stages[index + 1 :])
         if run.interrupted:
             _say_interrupted(run, result)
@@ -172,6 +174,22 @@ def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage])
         result.held_out[run.stage.name] = HeldOut(*held_out_logits(run))
     if following and not following[0].all_rows:
         result.weights[run.stage.name] = copied_weights(run.members)
+
+
+def _begin(run: Run, result: TrainingResult, *, first: bool) -> None:
+    """Where a stage starts: at the tuned decision, or at the frequencies that it learns from."""
+    if run.stage.from_decision:
+        start_at_decision(run, _known(result, run.stage))
+    elif not first:
+        _move_to_judged(run, back=True)
+
+
+def _move_to_judged(run: Run, *, back: bool = False) -> None:
+    """Shift what learnt the frequencies of training to those that one is judged by, or back to learn on."""
+    frequencies = run.rows.frequencies
+    if frequencies is None or run.stage.objective == "metric":
+        return
+    run.members.add_to_output_bias(-frequencies.shift if back else frequencies.shift)
 
 
 def _known(result: TrainingResult, stage: Stage) -> HeldOut | None:

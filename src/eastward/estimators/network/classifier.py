@@ -21,6 +21,7 @@ from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.network import construction, fitting, preparation, saving
+from eastward.estimators.network.frequencies import frequency_sentence, with_frequencies
 from eastward.estimators.network.stage_report import choose_stage, with_class_names
 from eastward.metrics import Metric
 from eastward.training import (
@@ -91,6 +92,11 @@ class EASTClassifier(DecidingClassifier):
         Rows held out when ``n_folds`` is 1.
     class_weight : None, "balanced" or mapping, default=None
         Weights of classes; they reach the loss and the confusion matrix.
+    prior : None, "balanced", mapping or array-like, default=None
+        Class frequencies that the model is judged by. None: those of training; "balanced": all classes alike, the usual
+        test of long-tailed learning; or a number for each class, by label or in the order of ``classes_``. Networks
+        learn from the rows as they are and are then shifted (``+ log prior - log frequency``); the aligned stage, the
+        held-out values, the decision and :meth:`predict_proba` are for these frequencies.
     standardize : bool or "auto", default="auto"
         Centre and scale features; "auto" does so for the default network.
     bins : int or "auto", default="auto"
@@ -173,6 +179,7 @@ class EASTClassifier(DecidingClassifier):
         max_cold_steps: int = 3,
         validation_fraction: float = 0.2,
         class_weight: Any = None,
+        prior: Any = None,
         standardize: bool | str = "auto",
         bins: int | str = "auto",
         metric_options: Mapping[str, Any] | None = None,
@@ -213,6 +220,7 @@ class EASTClassifier(DecidingClassifier):
         self.max_cold_steps = max_cold_steps
         self.validation_fraction = validation_fraction
         self.class_weight = class_weight
+        self.prior = prior
         self.standardize = standardize
         self.bins = bins
         self.metric_options = metric_options
@@ -303,10 +311,11 @@ class EASTClassifier(DecidingClassifier):
         self._check_asked(labels.classes)
         self.scaler_, self.encoder_ = ready.scaler, ready.encoder
         self.n_folds_ = ready.n_folds
+        ready = with_frequencies(self, ready)
         if ready.class_counts is not None:
             self.class_counts_ = ready.class_counts
         trained = fitting.train(self, ready, self.metric_, self._seed, generator)
-        result, rows = trained.result, ready.rows
+        result, rows = trained.result, ready.rows.as_judged()
         self.members_, self.history_ = trained.members, result.history
         self._stage = choose_stage(result, rows, self.metric_)
         if self._stage.name in result.weights:
@@ -316,6 +325,7 @@ class EASTClassifier(DecidingClassifier):
         names = labels.classes.tolist()
         told = (with_class_names(note, names) for note in result.notes)
         self._notes, self._interrupted = [*trained.notes, *told], result.interrupted
+        self._notes += frequency_sentence(rows, names)
         held = result.held_out[self._stage.name]
         weights = None if rows.weights is None else rows.weights[held.rows].double().numpy()
         codes = rows.targets[held.rows].numpy()

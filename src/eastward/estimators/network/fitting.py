@@ -211,6 +211,7 @@ def train(
         logger.warning(note)
     width = rows.inputs.shape[1] if model.module is None else None
     members = construction.new_members(model, width, rows.num_outputs)
+    _check_shift(members, rows)
     checkpoint = None if model.checkpoint is None else Path(model.checkpoint) / "training.ckpt"
     files = loader.table.identity if isinstance(loader, StreamBatches) else ""
     identity = ""
@@ -271,6 +272,8 @@ def _identity(
     """A digest of all that decides how training goes: settings, data, who trains on what, initial weights."""
     inputs = rows.inputs.values() if isinstance(rows.inputs, dict) else (rows.inputs,)
     weights = () if rows.weights is None else (rows.weights,)
+    if rows.frequencies is not None:
+        weights = (*weights, rows.frequencies.judged)
     state = members.state_dict()
     settings = (
         stages,
@@ -308,6 +311,15 @@ def _check_recipe(model: EASTClassifier, rows: Rows) -> None:
             got,
             advice,
         )
+
+
+def _check_shift(members: Members, rows: Rows) -> None:
+    """Other frequencies are a shift of the last bias, which a user's module may not have."""
+    if rows.frequencies is None or members.add_to_output_bias(torch.zeros(rows.num_outputs)):
+        return
+    advice = "Give its last layer a bias, or use eastward.align, which makes one."
+    got = "a module without an output bias of that length"
+    _checks.fail(preparation.CALLER, "prior", "None for a module that it cannot shift", got, advice)
 
 
 def _check_lengths(features: Any, codes: Tensor, *, argument: str) -> None:
