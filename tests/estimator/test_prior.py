@@ -112,7 +112,7 @@ def test_the_prior_is_saved(tmp_path):
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        ("even", "prior of fit must be 'balanced'"),
+        ("even", "prior of EASTClassifier.fit must be one of .balanced."),
         ([0.5, 0.5], "of length 3"),
         ([0.5, 0.5, 0.5], "sums to 1"),
         ({0: 0.5, 1: 0.5}, "given for the classes"),
