@@ -84,11 +84,11 @@ def aligned_heads(
     mean = [torch.zeros_like(part) for part in moving]
     averaged = 0
     for step in range(options.steps):
-        optimizer.zero_grad()
         logits = _logits(features, *moving, single=single)
-        loss(logits, targets, weights, schedule(step)).sum().backward()
-        for part, start in zip(moving, origin, strict=True):
-            part.grad.add_(part.detach() - start, alpha=2 * options.proximal)
+        value = loss(logits, targets, weights, schedule(step)).sum()
+        slopes = torch.autograd.grad(value, moving)
+        for part, start, slope in zip(moving, origin, slopes, strict=True):
+            part.grad = slope + 2 * options.proximal * (part.detach() - start)
         optimizer.step()
         if schedule.averages(step):
             averaged += 1
