@@ -4,17 +4,19 @@
     python -m benchmarks.quality.align_images --table       # results/align/images.md from the finished cells
 
 ``EASTWARD_IMAGES`` holds ``fashion-mnist/*-ubyte.gz`` and ``cifar-10-batches-bin/*.bin``, the official files. A cell is
-one seed of one set; finished ones are kept in ``results/align/images.jsonl`` and not run again.
+one method on one seed of one set; finished ones are kept in ``results/align/images.jsonl`` and not run again.
 
-Protocol. Seed s shuffles the order of the classes; class c keeps ``most`` down to ``most / imbalance`` training images
-(geometric). A fifth of them is held out. The test images are all official ones, judged twice by macro-F1: as they are
-(*balanced*), and weighted to the training frequencies (*as trained*); balanced accuracy is the same under both. `align`
-starts from 30 epochs of cross-entropy and has 12 of its own. Every opponent trains for 42, keeps the epoch that is best
-on the held-out images *by the metric and the frequencies that it is judged by*, and has its logits adjusted to these
-frequencies (``+ log target - log believed``). Opponents that retrain or tune a head do so on the network that `align`
-starts from: classifier retraining (cRT) sees the held-out images as well, as the head of `align` does; tuned offsets
-are found on the held-out ones. Logit adjustment as a loss and balanced softmax are the same loss, so they share a row.
-No augmentation.
+Protocol. Fashion-MNIST is averaged to 14 x 14 pixels, CIFAR-10 to 16 x 16. Seed s shuffles the order of the classes;
+class c keeps ``most`` down to ``most / imbalance`` training images (geometric). A fifth of them is held out. The test
+images are all official ones, judged twice by macro-F1: as they are (*balanced*), and weighted to the training
+frequencies (*as trained*); balanced accuracy is the same under both. Everybody has 42 epochs: `align` takes a network
+that cross-entropy (or balanced softmax) trained for 30, and has 12 of its own; classifier retraining (cRT) trains the
+head of such a network for 12 more, on training and held-out images, as the head of `align` does; all others train for
+42. AdamW with a constant learning rate. Every opponent keeps the epoch that the held-out images prefer
+*by the metric and the frequencies that it is judged by*, and has its logits adjusted to these frequencies
+(``+ log target - log believed``); *cross-entropy* alone is left as it is, because its adjusted form is *logit
+adjustment*. Tuned offsets start from that, and are found on the held-out images. Logit adjustment as a loss and
+balanced softmax are the same loss, so they share a row. No augmentation.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ from eastward.training import assign_folds
 FOLDER = Path(__file__).parents[2] / "results" / "align"
 CELLS, TABLE = FOLDER / "images.jsonl", FOLDER / "images.md"
 EPOCHS, ALIGN_EPOCHS = 30, 12
-LEARNING_RATE, WEIGHT_DECAY, BATCH = 2e-3, 1e-4, 64
+LEARNING_RATE, WEIGHT_DECAY, BATCH = 2e-3, 1e-4, 32
 COLUMNS = (
     ("f1_macro", "as trained"),
     ("f1_macro", "balanced"),
     ("balanced_accuracy", "balanced"),
 )
-OURS = "align"
+OURS, OURS_BALANCED = "align", "align, from balanced softmax"
 
 
 class Task:
@@ -141,7 +143,9 @@ def adjusted(task: Task, method: str, z: Tensor, protocol: str) -> Tensor:
 def train(task: Task, model: nn.Module, loss: Any, epochs: int, watch: Any) -> float:
     """Train on the training images; ``watch`` sees the model after each epoch. Seconds of training alone."""
     X, y = task.train
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True
+    )
     generator, seconds = torch.Generator().manual_seed(task.seed), 0.0
     for epoch in range(epochs):
         began = time.perf_counter()
@@ -155,8 +159,12 @@ def train(task: Task, model: nn.Module, loss: Any, epochs: int, watch: Any) -> f
     return seconds
 
 
-def opponent(task: Task, kind: str, name: str, loss: Any) -> dict[str, float]:
-    """Scores of one opponent, each at the epoch that the held-out images prefer."""
+Scores = dict[str, float]
+Logits = dict[tuple[str, str], tuple[Tensor, Tensor]]
+
+
+def chosen_logits(task: Task, kind: str, name: str) -> Logits:
+    """Held-out and test logits of an opponent, for each column those of the epoch that the held-out images prefer."""
     model = network(kind, task.train[0].shape[1], task.size, task.seed)
     if name == "LDAM-DRW":
         _with_cosines(model, task.size)
@@ -167,16 +175,49 @@ def opponent(task: Task, kind: str, name: str, loss: Any) -> dict[str, float]:
         for metric, protocol in COLUMNS:
             decided = adjusted(task, name, z, protocol).argmax(1)
             value = task.value(metric, protocol, decided, task.valid[1])
-            if value > best.get((metric, protocol), (-1.0, None))[0]:
+            if value >= best.get((metric, protocol), (-1.0, None))[0]:
                 best[metric, protocol] = value, state
 
-    train(task, model, loss, EPOCHS + ALIGN_EPOCHS, watch)
-    scores = {}
-    for (metric, protocol), (_, state) in best.items():
+    train(task, model, losses(task)[name], EPOCHS + ALIGN_EPOCHS, watch)
+    found = {}
+    for column, (_, state) in best.items():
         model.load_state_dict(state)
-        chosen = adjusted(task, name, logits_of(model, task.test[0]), protocol).argmax(1)
-        scores[f"{metric}, {protocol}"] = task.value(metric, protocol, chosen, task.test[1])
-    return scores
+        found[column] = logits_of(model, task.valid[0]), logits_of(model, task.test[0])
+    return found
+
+
+def scored(task: Task, decided: dict[tuple[str, str], Tensor]) -> Scores:
+    """Values on the test images."""
+    return {
+        f"{metric}, {protocol}": task.value(metric, protocol, chosen, task.test[1])
+        for (metric, protocol), chosen in decided.items()
+    }
+
+
+def opponent(task: Task, kind: str, name: str) -> dict[str, Scores]:
+    """Scores of what one loss trains; cross-entropy serves with and without adjustment, and with offsets."""
+    found = chosen_logits(task, kind, name)
+    shifted = {
+        (metric, protocol): [adjusted(task, name, part, protocol) for part in pair]
+        for (metric, protocol), pair in found.items()
+    }
+    plain = {column: pair[1].argmax(1) for column, pair in shifted.items()}
+    if name != "cross-entropy":
+        return {name: scored(task, plain)}
+    tuned = {column: _tuned(task, column, *pair) for column, pair in shifted.items()}
+    return {
+        name: scored(task, {column: pair[1].argmax(1) for column, pair in found.items()}),
+        "logit adjustment": scored(task, plain),
+        "tuned offsets": scored(task, tuned),
+    }
+
+
+def _tuned(task: Task, column: tuple[str, str], held: Tensor, test: Tensor) -> Tensor:
+    metric, protocol = column
+    y = task.valid[1]
+    weight = (task.priors[protocol] / torch.bincount(y, minlength=task.size))[y]
+    offsets = bagged_offsets(held.log_softmax(1), y, metric, sample_weight=weight)
+    return (test + offsets.float()).argmax(1)
 
 
 def _with_cosines(model: nn.Module, classes: int) -> None:
@@ -185,54 +226,31 @@ def _with_cosines(model: nn.Module, classes: int) -> None:
     setattr(parent, name.rpartition(".")[2], NormedLinear(last.in_features, classes))
 
 
-def start(task: Task, kind: str) -> tuple[nn.Module, float]:
-    """Cross-entropy, at its lowest held-out loss: what `align` and the heads start from."""
+def start(task: Task, kind: str, name: str = "cross-entropy") -> tuple[nn.Module, float]:
+    """A network at its lowest held-out loss: what `align` and cRT start from."""
     model = network(kind, task.train[0].shape[1], task.size, task.seed)
     kept: list[Any] = [float("inf"), None]
+    loss = losses(task)[name]
 
     def watch(now: nn.Module) -> None:
-        value = float(functional.cross_entropy(logits_of(now, task.valid[0]), task.valid[1]))
+        value = float(loss(logits_of(now, task.valid[0]), task.valid[1], 0.0))
         if value < kept[0]:
             kept[:] = [value, copy.deepcopy(now.state_dict())]
 
-    loss = losses(task)["cross-entropy"]
     seconds = train(task, model, loss, EPOCHS, watch)
     model.load_state_dict(kept[1])
     return model.eval(), seconds
 
 
-def heads(task: Task, model: nn.Module) -> dict[str, dict[str, float]]:
-    """Opponents that leave the network as it is: argmax, adjusted, tuned offsets, retrained classifier."""
-    found: dict[str, dict[str, float]] = {}
-    z, held = logits_of(model, task.test[0]), logits_of(model, task.valid[0])
-    retrained = logits_of(crt(task, model), task.test[0])
-    for metric, protocol in COLUMNS:
-        shifted, own = (adjusted(task, "", part, protocol) for part in (z, held))
-        y, present = task.valid[1], torch.bincount(task.valid[1], minlength=task.size)
-        weight = (task.priors[protocol] / present)[y]
-        offsets = bagged_offsets(own.log_softmax(1), y, metric, sample_weight=weight)
-        choices = {
-            "as given": z,
-            "logit adjustment": shifted,
-            "tuned offsets": shifted + offsets.float(),
-            "cRT": adjusted(task, "cRT", retrained, protocol),
-        }
-        for name, logits in choices.items():
-            score = task.value(metric, protocol, logits.argmax(1), task.test[1])
-            found.setdefault(name, {})[f"{metric}, {protocol}"] = score
-    return found
-
-
-def crt(task: Task, model: nn.Module) -> nn.Module:
-    """The last layer, anew, on batches with all classes alike; training and held-out images."""
-    model = copy.deepcopy(model).requires_grad_(requires_grad=False)
+def retrained(task: Task, kind: str) -> dict[str, Scores]:
+    """Classifier retraining: the last layer anew, on batches with all classes alike; training and held-out images."""
+    model = start(task, kind)[0].requires_grad_(requires_grad=False)
     last = [layer for layer in model.modules() if isinstance(layer, nn.Linear)][-1]
     X, y = (torch.cat(pair) for pair in zip(task.train, task.valid, strict=True))
-    with torch.no_grad():
-        seen: list[Tensor] = []
-        handle = last.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-        logits_of(model, X)
-        handle.remove()
+    seen: list[Tensor] = []
+    handle = last.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    logits_of(model, X)
+    handle.remove()
     features = torch.cat(seen)
     torch.manual_seed(task.seed)
     head = nn.Linear(last.in_features, task.size)
@@ -244,90 +262,96 @@ def crt(task: Task, model: nn.Module) -> nn.Module:
             functional.cross_entropy(head(features[rows]), y[rows]).backward()
             optimizer.step()
     last.load_state_dict(head.state_dict())
-    return model.eval()
+    z = logits_of(model, task.test[0])
+    return {"cRT": scored(task, {c: adjusted(task, "cRT", z, c[1]).argmax(1) for c in COLUMNS})}
 
 
-def ours(task: Task, model: nn.Module) -> tuple[dict[str, float], dict[str, Any]]:
+def ours(task: Task, kind: str, name: str) -> tuple[Scores, dict[str, Any]]:
     """`align`, for each metric and protocol."""
+    model, seconds = start(task, kind, name)
     loader = DataLoader(TensorDataset(*task.train), BATCH, shuffle=True)
     held = DataLoader(TensorDataset(*task.valid), 256)
-    scores, reports = {}, {}
+    decided, reports = {}, {}
     for metric, protocol in COLUMNS:
         prior = None if protocol == "as trained" else "balanced"
         options = {"epochs": ALIGN_EPOCHS, "learning_rate": LEARNING_RATE}
         result = ew.align(model, loader, held, metric, prior=prior, **options)
-        decided = result.decide(logits_of(result.model, task.test[0]))
-        key = f"{metric}, {protocol}"
-        scores[key] = task.value(metric, protocol, decided, task.test[1])
-        reports[key] = {"kept": result.report["kept"], "stages": result.report["stages"]}
-    return scores, reports
+        decided[metric, protocol] = result.decide(logits_of(result.model, task.test[0]))
+        stages = result.report["stages"]
+        reports[f"{metric}, {protocol}"] = {"kept": result.report["kept"], "stages": stages}
+    return scored(task, decided), {"training_seconds": seconds, "reports": reports}
 
 
-def run_cell(name: str, kind: str, most: int, imbalance: int, seed: int) -> dict[str, Any]:
-    """All methods on one seed."""
-    task = Task(name, most, imbalance, seed)
-    model, seconds = start(task, kind)
-    scores = heads(task, model)
-    scores[OURS], reports = ours(task, model)
-    for method, loss in losses(task).items():
-        scores[method] = opponent(task, kind, method, loss)
-    return {
-        "set": name,
-        "network": kind,
-        "most": most,
-        "imbalance": imbalance,
-        "seed": seed,
-        "scores": scores,
-        "training_seconds": seconds,
-        "reports": reports,
-    }
+STARTS = {OURS: "cross-entropy", OURS_BALANCED: "balanced softmax"}
+TRAINED = ("cross-entropy", "class weights", "balanced softmax", "focal loss", "LDAM-DRW")
+METHODS = (*STARTS, "cRT", *TRAINED)
+ROWS = (*STARTS, "cRT", "logit adjustment", "tuned offsets", *TRAINED)
+
+
+def run(task: Task, kind: str, method: str) -> list[dict[str, Any]]:
+    """Scores of one method, or of all that share its training."""
+    if method in STARTS:
+        scores, further = ours(task, kind, STARTS[method])
+        return [{"method": method, "scores": scores, **further}]
+    found = retrained(task, kind) if method == "cRT" else opponent(task, kind, method)
+    return [{"method": name, "scores": scores} for name, scores in found.items()]
+
+
+Key = tuple[str, str, int, int]
+
+
+def key_of(cell: dict[str, Any]) -> Key:
+    return cell["set"], cell["network"], cell["most"], cell["imbalance"]
 
 
 def table(cells: list[dict[str, Any]]) -> str:
     """Means of each method, and what `align` gains over it."""
     protocol = __doc__.split("Protocol. ")[1].replace("``", "`").strip()
     text = ["# Long-tailed images: align against its opponents", protocol]
-    keys = sorted({(c["set"], c["network"], c["most"], c["imbalance"]) for c in cells})
-    for key in keys:
-        own = [c for c in cells if (c["set"], c["network"], c["most"], c["imbalance"]) == key]
+    text.append(
+        "In brackets: what `align` gains over the row, its standard error, and the seeds won and lost."
+    )
+    for key in sorted({key_of(cell) for cell in cells}):
+        own = [cell for cell in cells if key_of(cell) == key]
+        seeds = sorted({cell["seed"] for cell in own if cell["method"] == OURS})
         title = f"## {key[0]}, {key[1]}, {key[2]} images of the largest class, imbalance {key[3]}"
-        text += [f"{title}, {len(own)} seeds", _scores(own), _cost(own)]
+        text += [f"{title}, {len(seeds)} seeds", _scores(own, seeds), _cost(own)]
     return "\n\n".join(text) + "\n"
 
 
-def _scores(cells: list[dict[str, Any]]) -> str:
+def _scores(cells: list[dict[str, Any]], seeds: list[int]) -> str:
     columns = [f"{metric}, {protocol}" for metric, protocol in COLUMNS]
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for method in (OURS, *(name for name in cells[0]["scores"] if name != OURS)):
+    found = {(cell["method"], cell["seed"]): cell["scores"] for cell in cells}
+    for method in ROWS:
+        if any((method, seed) not in found for seed in seeds):
+            continue
         shown = []
         for column in columns:
-            values = np.array([cell["scores"][method][column] for cell in cells])
-            gain = np.array([cell["scores"][OURS][column] for cell in cells]) - values
+            values = np.array([found[method, seed][column] for seed in seeds])
+            gain = np.array([found[OURS, seed][column] for seed in seeds]) - values
             extra = ""
             if method != OURS:
                 error = f" ± {stats.sem(gain):.3f}" if len(gain) > 1 else ""
                 extra = f" ({gain.mean():+.3f}{error}, {(gain > 0).sum()}–{(gain < 0).sum()})"
             shown.append(f"{values.mean():.3f}{extra}")
         lines.append(f"| {method} | " + " | ".join(shown) + " |")
-    note = "In brackets: what `align` gains over the row, its standard error, and the seeds won and lost."
-    return note + "\n\n" + "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _cost(cells: list[dict[str, Any]]) -> str:
-    """Seconds of the stages as shares of the training that they follow."""
+    """Seconds of the stages as shares of the training that they follow, and the stages kept."""
     shares: dict[str, list[float]] = {}
+    kept: dict[str, int] = {}
     for cell in cells:
-        for report in cell["reports"].values():
+        for report in cell.get("reports", {}).values():
             for stage in report["stages"]:
                 share = stage["seconds"] / cell["training_seconds"]
                 shares.setdefault(stage["stage"], []).append(share)
             total = sum(stage["seconds"] for stage in report["stages"])
             shares.setdefault("all", []).append(total / cell["training_seconds"])
-    words = ", ".join(f"{name} {100 * np.median(found):.0f} %" for name, found in shares.items())
-    kept: dict[str, int] = {}
-    for cell in cells:
-        for report in cell["reports"].values():
             kept[report["kept"]] = kept.get(report["kept"], 0) + 1
+    words = ", ".join(f"{name} {100 * np.median(found):.0f} %" for name, found in shares.items())
     chosen = ", ".join(f"{name} {count}" for name, count in sorted(kept.items()))
     return f"Median cost as a share of the {EPOCHS} epochs before: {words}. Kept last: {chosen}."
 
@@ -337,23 +361,29 @@ def main() -> None:
     parser.add_argument("name", choices=("fashion", "cifar"), nargs="?", default="fashion")
     parser.add_argument("--network", choices=("conv", "resnet"), default="conv")
     parser.add_argument("--imbalance", type=int, default=100)
-    parser.add_argument("--most", type=int, default=1000)
+    parser.add_argument("--most", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
+    parser.add_argument("--cells", type=Path, default=CELLS)
     parser.add_argument("--table", action="store_true", help="write the table, run nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
     key = (options.name, options.network, options.most, options.imbalance)
     for seed in () if options.table else range(options.first, options.first + options.seeds):
-        done = {(c["set"], c["network"], c["most"], c["imbalance"], c["seed"]) for c in read(CELLS)}
-        if (*key, seed) in done:
-            continue
-        began = time.perf_counter()
-        cell = run_cell(*key, seed)
-        with CELLS.open("a") as handle:
-            handle.write(json.dumps(cell) + "\n")
-        print(*key, seed, f"{time.perf_counter() - began:.0f} s", flush=True)
+        task = Task(options.name, options.most, options.imbalance, seed)
+        for method in options.methods:
+            if (key, seed, method) in {
+                (key_of(c), c["seed"], c["method"]) for c in read(options.cells)
+            }:
+                continue
+            began = time.perf_counter()
+            shared = dict(zip(("set", "network", "most", "imbalance"), key, strict=True), seed=seed)
+            found = run(task, options.network, method)
+            with options.cells.open("a") as handle:
+                handle.writelines(json.dumps({**shared, **cell}) + "\n" for cell in found)
+            print(*key, seed, method, f"{time.perf_counter() - began:.0f} s", flush=True)
     TABLE.write_text(table(read(CELLS)))
 
 
