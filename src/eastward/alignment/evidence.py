@@ -17,7 +17,7 @@ from torch.nn import functional
 from eastward.alignment.rows import HeadRows
 from eastward.confusion import hard_confusion, multilabel_counts
 from eastward.decisions import decision_gain, stratified_folds
-from eastward.decisions._merit import CELLS_AT_ONCE, Merit, count_tables
+from eastward.decisions._search import CELLS_AT_ONCE, Merit, count_tables
 from eastward.decisions.gain import times_drawn
 from eastward.memberships import soft_memberships
 from eastward.metrics import Metric
