@@ -62,7 +62,7 @@ html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
     "logo": {"text": project, "alt_text": "eastward: home"},
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
 }
 html_math_renderer = "mathml"
 # A page without pages of its own below it needs no list of them; the room is better used for code.
