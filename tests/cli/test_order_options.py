@@ -51,6 +51,7 @@ def test_the_time_may_be_left_out_as_a_feature(path):
     assert task.times is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--group", "patient"], ["--time", "seen"]])
 def test_models_are_trained_with_either(path, tmp_path, options):
     done = run("train", path, "-t", "fraud", "-o", tmp_path / "m", *options, *SMALL)

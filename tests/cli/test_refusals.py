@@ -70,6 +70,7 @@ def test_a_header_without_rows_gives_a_header_without_rows(trained, tmp_path, en
     assert len(frame) == 0
 
 
+@pytest.mark.slow
 def test_labels_that_a_spreadsheet_would_run_are_made_harmless_on_request(tmp_path):
     frame = claims(80).assign(fraud=lambda frame: frame["fraud"].replace("yes", HYPERLINK))
     frame.to_csv(tmp_path / "a.csv", index=False)

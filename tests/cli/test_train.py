@@ -176,6 +176,7 @@ def test_a_mistake_is_explained_and_leaves_no_model(table, tmp_path, words, sent
     assert not (tmp_path / "m" / "task.json").exists()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits(table, trained, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--ignore", "claim", *SMALL)
     assert done.code == 0

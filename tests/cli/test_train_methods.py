@@ -56,6 +56,7 @@ def forest(table, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_tuned_trees_have_a_report_and_are_evaluated_by_their_metric(forest, table, tmp_path):
     summary = json.loads((forest / "summary.json").read_text())
     assert summary["method"]["name"] == "random_forest_tuned"
@@ -69,6 +70,7 @@ def test_tuned_trees_have_a_report_and_are_evaluated_by_their_metric(forest, tab
     assert np.array_equal(model.classes[worth.argmax(1)], model.predict(claims()))
 
 
+@pytest.mark.slow
 def test_auto_is_the_ensemble_and_says_why(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *QUICK)
     assert done.code == 0, done.err
@@ -140,6 +142,7 @@ def test_compare_ends_in_the_command_that_trains_its_winner(compared, tmp_path):
     assert json.loads((tmp_path / "model" / "task.json").read_text())["method"] == winner
 
 
+@pytest.mark.slow
 def test_train_from_takes_data_metric_and_winner(compared, tmp_path):
     folder, _ = compared
     done = run("train", "--from", folder, "-o", tmp_path / "m", "--json")

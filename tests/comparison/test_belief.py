@@ -77,6 +77,7 @@ def test_its_probabilities_are_calibrated_in_simulation(ratio):
     assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
 
 
+@pytest.mark.slow
 def test_its_choices_cost_less_than_those_of_other_rules():
     prior = Prior(verdicts.REFERENCE, {"f1": METHODS}, Expected(0.0, 0.02), NOISE, 33)
     found = [

@@ -13,6 +13,7 @@ from eastward.metrics import get
 PAIR = ["logistic_regression", "logistic_regression_tuned"]
 
 
+@pytest.mark.slow
 def test_who_keeps_the_constraint_is_recommended_although_another_scores_higher():
     X, y = make_classification(400, weights=[0.8], flip_y=0.1, random_state=0)
     asked = {"subject_to": "recall[1] >= 0.8", "confidence": 0.8}

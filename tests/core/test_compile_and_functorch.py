@@ -40,6 +40,7 @@ MODULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_compiled_loss_is_one_graph_that_survives_cooling(kind, fresh_compiler):
     loss = MODULES[kind]()

@@ -60,6 +60,7 @@ def test_fitting_again_forgets_the_first_fit(table):
     assert model.classes_.tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_grid_search_finds_the_better_parameters(table):
     search = GridSearchCV(quick(), {"max_epochs": [1, 12], "aligned": [False]}, cv=2)
     search.fit(*table)

@@ -182,6 +182,7 @@ def test_networks_that_share_parameters_are_refused(table):
         quick(module=lambda *_: nn.Sequential(shared), n_folds=2).fit(*table)
 
 
+@pytest.mark.slow
 def test_one_network_needs_no_list_of_them(table):
     X, y = table
     assert isinstance(quick(module=network, n_folds=1).fit(X, y).members_, SoloMember)

@@ -59,6 +59,7 @@ def test_a_saved_model_keeps_its_parameters(fitted, saved):
     assert {**ours, "random_state": None} == {**theirs, "random_state": None}
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bits(fitted, saved, table, tmp_path):
     program = """
 import sys, numpy as np, pandas as pd, torch
