@@ -159,7 +159,7 @@ def tune(
     seconds: float | None = None,
     random_state: int = 0,
 ) -> TuningResult:
-    """Search the parameters with the best metric on held-out rows.
+    """Search for the parameters with the best metric on held-out rows.
 
     Every trial holds out the same rows. Call it again with the same storage, here or on other machines at the same
     time, and the study goes on. After a crash, even ``kill -9``, the trial under way is run again, and the study ends

@@ -109,7 +109,7 @@ class BalancedCrossEntropyLoss(PointwiseLoss):
 
 
 class FocalLoss(PointwiseLoss):
-    r"""Cross-entropy that looks away from samples that are right already.
+    r"""Cross-entropy that gives less weight to samples that are right already.
 
     .. math:: \ell = -\frac1n \sum_i w_{y_i} (1 - p_{i, y_i})^\gamma \log p_{i, y_i}
 

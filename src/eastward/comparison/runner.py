@@ -56,7 +56,7 @@ def compare(
     prior: Any = "tables",
     thorough: bool = False,
 ) -> Comparison:
-    """Which method to use on these data, judged by ``metric``, and how sure that is.
+    """Find the method to use on these data, judged by ``metric``, and say how sure that is.
 
     Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing, and all
     networks have the same layers and the same limits. The sceptic's question is the default one: does anything beat

@@ -32,7 +32,7 @@ def exact_backward(
     chunk_rows: int | None = None,
     backward: Callable[[Tensor], None] = torch.autograd.backward,
 ) -> Scalar:
-    r"""Backward pass of the loss of all micro-batches together; memory of one of them.
+    r"""Backward pass for the loss of all micro-batches together, with the memory of one.
 
     .. math:: \nabla_\theta L\Big(\sum_b C_b\Big) = \sum_b \nabla_\theta \langle K, C_b \rangle,
               \qquad K = \frac{\partial L}{\partial C} \quad \text{at } \sum_b C_b

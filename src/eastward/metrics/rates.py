@@ -181,7 +181,7 @@ def f_beta(
 
 
 def f1(confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed") -> Tensor:
-    r"""F-score with equal say for precision and recall: :math:`2 tp / (2 tp + fp + fn)`.
+    r"""F-score that weighs precision and recall equally: :math:`2 tp / (2 tp + fp + fn)`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The focal loss as an objective of the trainer: cross-entropy that looks away from easy rows."""
+"""The focal loss as an objective of the trainer: cross-entropy that gives less weight to easy rows."""
 
 from __future__ import annotations
 
