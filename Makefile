@@ -18,7 +18,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks papers)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test rest test-all chromium check dist lint types imports spelling docs bench bench-fit compare-tables reproduce quality-quick quality clean
+.PHONY: help demo test rest test-all chromium check dist lint types imports spelling docs wheel bench bench-fit compare-tables reproduce quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ chromium:
 dist: $(INSTALLED) ## build sdist and wheel, install the wheel in an empty environment and use it
 	$(BIN)/python .ci/dist.py
 
-check: lint types imports spelling docs ## run every check below: style, types, imports, spelling, docs
+check: lint types imports spelling docs wheel ## run every check below: style, types, imports, spelling, docs, wheel
 
 lint: $(INSTALLED) ## check style and format (ruff)
 	$(BIN)/ruff check .
@@ -63,6 +63,9 @@ spelling: $(INSTALLED) ## check the spelling of public text and names (codespell
 docs: $(INSTALLED) ## build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -q -E -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+wheel: $(INSTALLED) ## build sdist and wheel, and check size and contents of the wheel
+	$(BIN)/python .ci/dist.py --no-install
 
 bench: $(INSTALLED) ## measure the cost of the losses against cross-entropy
 	$(BIN)/python -m benchmarks.speed.loss_cost
