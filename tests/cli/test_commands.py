@@ -221,6 +221,7 @@ def test_a_stage_says_what_goes_on_and_every_while_that_it_still_does(monkeypatc
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_training_without_a_terminal_writes_a_line_for_each_stage(table, tmp_path):
     loud = [word for word in SMALL if word != "--quiet"]
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--method", "network", *loud)

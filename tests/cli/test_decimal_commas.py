@@ -61,6 +61,7 @@ def test_what_was_decided_is_printed(tmp_path):
     assert "read as dates written like 31.12.2023: 'day'" in said
 
 
+@pytest.mark.slow
 def test_evaluation_renames_labels_as_training_did(tmp_path):
     frame = weather()
     frame["weather"] = frame["weather"].where(frame.index % 3 > 0, frame["weather"].str.upper())

@@ -57,6 +57,7 @@ def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table,
     assert "eastward predict" in done.out
 
 
+@pytest.mark.slow
 def test_batches_too_small_for_a_class_are_in_the_report_and_on_the_screen(tmp_path):
     rare = claims()
     rare["fraud"] = np.where(np.arange(len(rare)) % 60 == 0, "yes", "no")
@@ -97,6 +98,7 @@ def test_a_preference_becomes_a_beta_and_moves_the_decision(table, tmp_path):
     assert predicted["recall"] > predicted["precision"]
 
 
+@pytest.mark.slow
 def test_a_table_of_costs_is_the_metric(table, tmp_path):
     costs = tmp_path / "costs.csv"
     costs.write_text("true,no,yes\nyes,10,0\nno,0,1\n")
@@ -121,6 +123,7 @@ def test_a_prior_is_what_the_model_is_judged_by(table, tmp_path):
     np.testing.assert_allclose(counts, 24.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_all_rows_can_be_trained_on(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--holdout", "0", *SMALL)
     assert done.code == 0, done.err
@@ -196,6 +199,7 @@ def test_each_class_is_held_out_in_proportion_and_never_whole():
     assert not np.array_equal(held, held_out_rows(labels, 0.2, seed=4))
 
 
+@pytest.mark.slow
 def test_copies_on_both_sides_of_the_split_are_counted(tmp_path):
     frame = claims(60).drop(columns="claim")
     pd.concat([frame] * 4).to_csv(tmp_path / "a.csv", index=False)

@@ -130,6 +130,7 @@ def compared(table, tmp_path_factory):
     return folder, done
 
 
+@pytest.mark.slow
 def test_compare_ends_in_the_command_that_trains_its_winner(compared, tmp_path):
     folder, done = compared
     summary = json.loads((folder / "summary.json").read_text())

@@ -52,6 +52,7 @@ def test_a_pickle_predicts_the_same_bits(fitted, table):
     assert restored.report_ == fitted.report_
 
 
+@pytest.mark.slow
 def test_fitting_again_forgets_the_first_fit(table):
     X, y = table
     model = quick().fit(X[:, :2], np.where(y == 0, "few", "many"))
@@ -69,6 +70,7 @@ def test_a_grid_search_finds_the_better_parameters(table):
     assert search.predict(table[0]).shape == table[1].shape
 
 
+@pytest.mark.slow
 def test_it_works_in_a_pipeline_and_in_cross_validation(table):
     X, y = table
     pipeline = make_pipeline(StandardScaler(), quick())
@@ -159,6 +161,7 @@ def test_boolean_labels(table):
     assert model.predict(X).dtype == bool
 
 
+@pytest.mark.slow
 def test_pandas_categories_and_lists_are_labels(table):
     X, y = table
     names = np.array(["ant", "bee", "cat"])[y]

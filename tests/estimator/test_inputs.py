@@ -76,6 +76,7 @@ def test_standardize_reaches_a_module_when_asked_to(table):
     assert quick(standardize=False).fit(X, y).scaler_ is None
 
 
+@pytest.mark.slow
 def test_shift_and_scale_of_features_do_not_matter_to_the_default_network(table):
     X, y = table
     first, second = quick().fit(X, y), quick().fit(X * 1000 + 5e4, y)

@@ -151,6 +151,7 @@ def test_no_network_is_trained_on_its_own_held_out_rows(table):
     assert set.union(*seen.valid) == set(range(len(table[1])))
 
 
+@pytest.mark.slow
 def test_class_weights_are_sample_weights(table):
     X, y = table
     settings = {"module": network, "n_folds": 2}
@@ -198,6 +199,7 @@ class StopInAlignedStage(Callback):
             raise MemoryError
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(table, tmp_path, monkeypatch):
     monkeypatch.setenv("EASTWARD_CHECKPOINT_SECONDS", "0")
     settings = {"module": normalised, "n_folds": 2, "patience": 1}

@@ -33,6 +33,7 @@ def test_another_random_state_gives_another_model(table):
     assert not same_model(quick(random_state=0).fit(*table), quick(random_state=1).fit(*table))
 
 
+@pytest.mark.slow
 def test_a_generator_moves_on(table):
     state = np.random.RandomState(0)
     first, second = quick(random_state=state).fit(*table), quick(random_state=state).fit(*table)
@@ -48,6 +49,7 @@ def test_global_random_states_are_left_alone(table):
     assert random.getstate() == before[2]
 
 
+@pytest.mark.slow
 def test_without_a_random_state_models_differ(table):
     first, second = quick(random_state=None).fit(*table), quick(random_state=None).fit(*table)
     assert not same_model(first, second)
