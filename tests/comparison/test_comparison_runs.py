@@ -47,6 +47,7 @@ def scores(result: Comparison) -> list[tuple]:
     return [(c["method"], c["split"], c["score"], c["log_loss"], c["ece"]) for c in result.cells]
 
 
+@pytest.mark.slow
 def test_all_default_methods_run_through():
     X, y = blobs(rows=90)
     options = SMALL | {"max_epochs": 3} | {"random_forest": {"n_estimators": 5}}

@@ -28,6 +28,7 @@ def test_labels_without_any_signal_give_no_confidence(seed):
     assert not re.search("almost certainly|very likely", sentence), sentence
 
 
+@pytest.mark.slow
 def test_well_separated_balanced_classes_give_no_gain():
     X, y = blobs(rows=240, distance=8.0)
     result = compare(X, y, methods=NETWORKS, n_splits=3, method_options=SMALL)
