@@ -61,6 +61,10 @@ class Panel:
         How test rows are taken: at random, or a stretch of time with the validation rows before it.
     key : str
         What ``--only`` calls the panel; ``data`` if empty.
+    patience : int
+        Epochs without a lower validation loss that the paper waits for; EAST's second version 50, its first 100.
+    kind : str
+        Kind of problem: questions are also answered over all panels of a kind.
     fixed_settings : int
         Limit of epochs of a check in which all rows share one batch size and learning rate; 0: both are searched.
     claims : tuple of Claim
@@ -85,6 +89,8 @@ class Panel:
     official_test: bool = False
     split: str = "random"
     key: str = ""
+    patience: int = 50
+    kind: str = ""
     fixed_settings: int = 0
 
     @property
@@ -112,7 +118,7 @@ class Experiment:
     picture : {"dots", "scatter", "curves"}
         How results are drawn.
     pooled : bool
-        Whether claims are also judged over all panels together, each panel one case.
+        Whether claims are also judged over all panels of a kind together, each panel one case.
     """
 
     name: str

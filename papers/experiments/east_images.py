@@ -9,6 +9,7 @@ from papers.experiments.design import Claim, Experiment, Panel
 from papers.experiments.east import (
     BINARY_NOTES,
     FIRST,
+    FIRST_PATIENCE,
     METRIC_ROWS,
     SECOND,
     binary_panels,
@@ -193,11 +194,12 @@ def _table4() -> Experiment:
 
 def _first_table1() -> Experiment:
     scores = ("precision_dog", "recall_dog", "f1_macro")
+    panels = _panels(FIRST_TABLE1, scores, _preference_claims("dog", "_fixed"))
     return Experiment(
         "east1-table1",
         "A preference for precision or recall of the class dog",
         f"{FIRST}, Table 1",
-        _panels(FIRST_TABLE1, scores, _preference_claims("dog", "_fixed")),
+        tuple(replace(panel, patience=FIRST_PATIENCE) for panel in panels),
         (
             "The text of the paper swaps the values of β: below 1 favours precision. Its table is right.",
             "The first version has no annealing: T stays at 0.2.",

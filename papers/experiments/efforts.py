@@ -114,8 +114,8 @@ _CPU_IMAGES = Effort(
     MappingProxyType(
         {"batch_size": (128,), "learning_rate": (0.001,), "dropout": (0.25,), "rate": (0.8,)}
     ),
-    max_epochs=24,
-    patience=6,
+    max_epochs=10,
+    patience=10,
     cooling_patience=3,
     cold_steps=2,
     width=0.25,
@@ -125,11 +125,11 @@ _CPU_IMAGES = Effort(
 _CPU_EAST_IMAGES = replace(
     _CPU_IMAGES,
     grid=MappingProxyType(
-        {"batch_size": (64,), "learning_rate": (0.0001,), "dropout": (0.25,), "rate": (0.8,)}
+        {"batch_size": (32,), "learning_rate": (0.0001,), "dropout": (0.25,), "rate": (0.8,)}
     ),
-    max_epochs=60,
-    patience=20,
-    cooling_patience=20,
+    max_epochs=150,
+    patience=50,
+    cooling_patience=50,
     cold_steps=3,
 )
 FROM_SCRATCH = ("f1_east", "accuracy_east", "mcc_east", "prefer_", "beta_")
@@ -221,14 +221,13 @@ def _paper(panel: Panel, method: str) -> Effort:
         return {"sgd": _LEE, "adam": _BTG_TABLE}[panel.optimizer]
     if panel.is_image:
         small = {"batch_size": (32, 64)} if panel.data == "caltech256" else {}
-        return _searching(_PAPER_IMAGES, small)
+        return replace(_searching(_PAPER_IMAGES, small), patience=panel.patience)
     if panel.data == "cocktail_frames":
         return _searching(_PAPER_TABLE, _FRAMES_GRID)
     if panel.data == "credit_card" and method in THEIR_LOSSES:
         sizes = (*_PAPER_TABLE.grid["batch_size"], *LARGE_BATCHES)
         return _searching(_PAPER_TABLE, {"batch_size": sizes})
-    patience = 100 if method == "f1_east_fixed" else _PAPER_TABLE.patience  # the first version's
-    return replace(_PAPER_TABLE, patience=patience)
+    return replace(_PAPER_TABLE, patience=panel.patience)
 
 
 def _searching(effort: Effort, changes: Mapping[str, tuple[Any, ...]]) -> Effort:
@@ -272,7 +271,7 @@ def _cpu_images(panel: Panel, method: str) -> Effort:
     if method.startswith(FROM_SCRATCH):
         effort = _CPU_EAST_IMAGES
     if panel.data == "omniglot":
-        return replace(effort, samples=4000, max_epochs=60, patience=15)
+        return replace(effort, samples=4000, max_epochs=40, patience=10)
     return effort
 
 

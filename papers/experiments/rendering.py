@@ -76,13 +76,15 @@ def _pooled(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Over all panels",
         "",
-        "| difference | mean [95 %] | wins, ties, losses | found |",
-        "|---|---|---|---|",
+        "| kind | difference | panels | mean [95 %] | wins, ties, losses | found |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         if row["gap"] is not None:
             counts = ", ".join(map(str, row["wins_ties_losses"]))
-            name = f"{row['method']} − {row['rival']}"
+            name = (
+                f"{row['kind'] or 'all'} | {row['method']} − {row['rival']} | {row['gap']['pairs']}"
+            )
             lines.append(f"| {name} | {interval(row['gap'])} | {counts} | {row['verdict']} |")
     return [*lines, "", "Each panel is one case; ties are within ±0.005.", ""]
 

@@ -84,6 +84,7 @@ def _panel(experiment: Experiment, panel: Panel, run: Run, book: CellBook) -> di
     return {
         "title": panel.title,
         "key": key,
+        "kind": panel.kind,
         "data": panel.data,
         "network": panel.network,
         "note": panel.note,
@@ -218,18 +219,20 @@ def _collapsed(claim: Claim, done: Mapping[str, dict[int, dict[str, Any]]]) -> l
 
 
 def _pooled(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each question over all panels that have an answer, a panel being one case."""
-    cases: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    """Each question over all panels of a kind that have an answer, a panel being one case."""
+    cases: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for panel in panels:
         for claim in panel["claims"]:
-            cases.setdefault((claim["method"], claim["rival"]), []).append(claim)
+            question = (panel["kind"], claim["method"], claim["rival"])
+            cases.setdefault(question, []).append(claim)
     rows = []
-    for (method, rival), claims in cases.items():
+    for (kind, method, rival), claims in cases.items():
         gaps = [claim["ours"]["mean"] for claim in claims if claim["ours"] is not None]
         gap = mean_gap(gaps)
         signs = [sum(g > 0.005 for g in gaps), sum(abs(g) <= 0.005 for g in gaps)]
         rows.append(
             {
+                "kind": kind,
                 "method": method,
                 "rival": rival,
                 "gap": _shown(gap),

@@ -71,9 +71,24 @@ def test_the_papers_grid_and_trials():
     assert effort.grid["batch_size"] == (128, 256, 512, 1024, 2048, 4096, 8192)
     assert effort.grid["rate"] == (0.8, 0.9)
     assert len(grid_points(effort_for("paper", kaggle, "ce"))) == 5 * 3 * 2
-    assert effort_for("paper", get("east1-table2").panels[0], "f1_east_fixed").patience == 100
     lee = effort_for("paper", get("lee-figure2").panels[0], "mae")
     assert (lee.trials, lee.max_epochs, grid_points(lee)[0]["batch_size"]) == (5, 120, 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "epochs"),
+    [
+        ("east1-table1", "prefer_dog_5_fixed", 100),
+        ("east1-table1", "ce", 100),
+        ("east1-table2", "f1_east_fixed", 100),
+        ("east1-table2", "ce", 100),
+        ("east-table1", "ce", 50),
+        ("east-table4", "ce", 50),
+    ],
+)
+def test_the_first_version_waits_twice_as_long(name, method, epochs):
+    for panel in get(name).panels:
+        assert effort_for("paper", panel, method).patience == epochs
 
 
 def test_full_data_and_five_trials_on_tables_at_cpu_scale():
