@@ -114,8 +114,8 @@ _CPU_IMAGES = Effort(
     MappingProxyType(
         {"batch_size": (128,), "learning_rate": (0.001,), "dropout": (0.25,), "rate": (0.8,)}
     ),
-    max_epochs=10,
-    patience=10,
+    max_epochs=8,
+    patience=8,
     cooling_patience=3,
     cold_steps=2,
     width=0.25,
@@ -125,11 +125,11 @@ _CPU_IMAGES = Effort(
 _CPU_EAST_IMAGES = replace(
     _CPU_IMAGES,
     grid=MappingProxyType(
-        {"batch_size": (32,), "learning_rate": (0.0001,), "dropout": (0.25,), "rate": (0.8,)}
+        {"batch_size": (64,), "learning_rate": (0.0001,), "dropout": (0.25,), "rate": (0.8,)}
     ),
-    max_epochs=150,
-    patience=50,
-    cooling_patience=50,
+    max_epochs=60,
+    patience=20,
+    cooling_patience=20,
     cold_steps=3,
 )
 FROM_SCRATCH = ("f1_east", "accuracy_east", "mcc_east", "prefer_", "beta_")
@@ -271,7 +271,7 @@ def _cpu_images(panel: Panel, method: str) -> Effort:
     if method.startswith(FROM_SCRATCH):
         effort = _CPU_EAST_IMAGES
     if panel.data == "omniglot":
-        return replace(effort, samples=4000, max_epochs=40, patience=10)
+        return replace(effort, samples=4000, max_epochs=20, patience=20)
     return effort
 
 

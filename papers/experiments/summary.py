@@ -19,7 +19,7 @@ from papers.experiments.running import Run, chosen_point
 from papers.experiments.scores import TITLES
 from papers.experiments.verdicts import Gap, claim_verdict, mean_gap, paired_gap, printed_gap
 
-__all__ = ["has_results", "summarise"]
+__all__ = ["has_results", "pooled_claims", "summarise"]
 
 PACKAGES = ("torch", "numpy", "scikit-learn", "pandas")
 
@@ -72,7 +72,7 @@ def summarise(experiment: Experiment, run: Run, *, command: str) -> dict[str, An
         "notes": list(experiment.notes),
         "picture": experiment.picture,
         "panels": panels,
-        "pooled": _pooled(panels) if experiment.pooled and run.scale != "smoke" else [],
+        "pooled": pooled_claims(panels) if experiment.pooled and run.scale != "smoke" else [],
     }
 
 
@@ -218,7 +218,7 @@ def _collapsed(claim: Claim, done: Mapping[str, dict[int, dict[str, Any]]]) -> l
     return words
 
 
-def _pooled(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def pooled_claims(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each question over all panels of a kind that have an answer, a panel being one case."""
     cases: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for panel in panels:

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from papers.experiments.figures import Figure
+from papers.experiments.summary import pooled_claims
 from papers.experiments.verdicts import Gap, claim_verdict, mean_gap, paired_gap, printed_gap, sides
 
 HIGHER, LEVEL, LOWER = Gap(0.1, 0.08, 0.12), Gap(0.0, -0.01, 0.01), Gap(-0.1, -0.12, -0.08)
@@ -91,6 +92,22 @@ def test_over_tables_the_interval_is_students():
     low, high = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
     assert (gap.low, gap.high) == (pytest.approx(low), pytest.approx(high))
     assert mean_gap([0.1, 0.2]) is None
+
+
+def test_questions_are_pooled_within_a_kind_of_problem():
+    def panel(kind, mean):
+        ours = None if mean is None else {"mean": mean}
+        return {"kind": kind, "claims": [{"method": "cooled", "rival": "fixed", "ours": ours}]}
+
+    two = [panel("two classes", mean) for mean in (0.05, 0.06, 0.055, None)]
+    several = [panel("several classes", mean) for mean in (-0.05, -0.06, -0.055)]
+    rows = pooled_claims([*two, *several, panel("pictures", 0.1)])
+    found = {row["kind"]: (row["verdict"], row["wins_ties_losses"]) for row in rows}
+    assert found == {
+        "two classes": ("higher", [3, 0, 0]),
+        "several classes": ("lower", [0, 0, 3]),
+        "pictures": ("not run here", [1, 0, 0]),
+    }
 
 
 @pytest.mark.parametrize(
