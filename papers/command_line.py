@@ -125,7 +125,7 @@ def run(
       python -m papers run btg-table4 --data-dir data
     """
     from papers.experiments import Run, get, run_experiment  # noqa: PLC0415  # as above
-    from papers.experiments.overview import write_results  # noqa: PLC0415
+    from papers.experiments.overview import write_overview, write_page  # noqa: PLC0415
     from papers.experiments.summary import summarise  # noqa: PLC0415
 
     experiment = get(name)
@@ -141,7 +141,8 @@ def run(
     with going_on(advice), _progress() as progress:
         run_experiment(experiment, chosen, progress)
     summary = summarise(experiment, chosen.whole(), command=f"{PROGRAM} run {name} --scale {scale}")
-    page = write_results(summary, results)
+    page = write_page(summary, results)
+    write_overview(results)
     if wants_json():
         emit_json(summary)
         return
@@ -161,7 +162,7 @@ def report(
 ) -> None:
     """Write the pages and the summary of all claims from the cells that are finished; nothing is trained."""
     from papers.experiments import EXPERIMENTS, Run, get  # noqa: PLC0415  # as above
-    from papers.experiments.overview import write_overview, write_results  # noqa: PLC0415
+    from papers.experiments.overview import write_overview, write_page  # noqa: PLC0415
     from papers.experiments.summary import has_results, summarise  # noqa: PLC0415
 
     results = out or (TRIED if scale == "smoke" else RESULTS)
@@ -172,7 +173,7 @@ def report(
     pages = []
     for experiment in experiments:
         command = f"{PROGRAM} run {experiment.name} --scale {scale}"
-        pages.append(write_results(summarise(experiment, chosen, command=command), results))
+        pages.append(write_page(summarise(experiment, chosen, command=command), results))
         say(f"{experiment.name}: {pages[-1]}")
     page = write_overview(results)
     if wants_json():

@@ -12,7 +12,7 @@ from papers.experiments.catalogue import EXPERIMENTS
 from papers.experiments.files import write_whole
 from papers.experiments.rendering import interval, markdown
 
-__all__ = ["overview", "stored_summaries", "write_overview", "write_results"]
+__all__ = ["overview", "stored_summaries", "write_overview", "write_page"]
 
 FIGURES = ("reproduced", "better", "worse", "not run here")
 CLAIMS = ("reproduced", "better", "worse", "unclear", "not run here")
@@ -41,8 +41,8 @@ cannot tell.
 """
 
 
-def write_results(summary: dict[str, Any], results: Path) -> Path:
-    """Write page, picture and numbers of one experiment, and the overview anew.
+def write_page(summary: dict[str, Any], results: Path) -> Path:
+    """Write page, picture and numbers of one experiment.
 
     Parameters
     ----------
@@ -67,7 +67,6 @@ def write_results(summary: dict[str, Any], results: Path) -> Path:
         pictures.append(PROGRESS_PICTURE)
     write_whole(place / PAGE_FILE, markdown(summary, pictures).encode())
     write_whole(place / SUMMARY_FILE, f"{text}\n".encode())
-    write_overview(results)
     return place / PAGE_FILE
 
 
@@ -138,7 +137,8 @@ def _claim_line(name: str, panel: dict[str, Any], claim: dict[str, Any]) -> str:
     gaps = " | ".join(interval(claim[who]) for who in ("theirs", "ours"))
     pairs = "–" if claim["ours"] is None else str(claim["ours"]["pairs"])
     word = f"**{claim['verdict']}**" if claim["verdict"] == "worse" else claim["verdict"]
-    reasons = [f"{entry}: that is the finding" for entry in claim["collapsed"] if claim["ours"]]
+    reasons = [] if claim["ours"] is None else list(claim["cut_short"])
+    reasons += [f"{entry}: that is the finding" for entry in claim["collapsed"] if claim["ours"]]
     if claim["verdict"] == "worse":
         reasons.append(claim["explanation"] or "not explained yet")
     why = f" ({'; '.join(reason.rstrip('.') for reason in reasons)})" if reasons else ""

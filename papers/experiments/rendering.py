@@ -168,6 +168,8 @@ def claim_sentence(claim: dict[str, Any]) -> str:
     theirs = "" if claim["theirs"] is None else f"paper {interval(claim['theirs'])}, "
     ours = f"here {interval(claim['ours'])} over {claim['ours']['pairs']} pairs"
     sentence = f"{text}{theirs}{ours}: **{claim['verdict']}**."
+    if claim["cut_short"]:
+        sentence += f" {'; '.join(claim['cut_short'])}."
     if claim["collapsed"]:
         sentence += f" {'; '.join(claim['collapsed'])}: that is the finding."
     if claim["verdict"] == "worse":

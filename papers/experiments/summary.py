@@ -21,6 +21,7 @@ from papers.experiments.verdicts import Gap, claim_verdict, mean_gap, paired_gap
 
 __all__ = ["has_results", "pooled_claims", "summarise"]
 
+TIMES = ("row_microseconds", "epoch_seconds", "train_minutes")
 PACKAGES = ("torch", "numpy", "scikit-learn", "pandas")
 
 
@@ -169,6 +170,9 @@ def _claim(
     theirs = _printed(claim, panel)
     ours = _measured(claim, done)
     word = claim_verdict(claim.expected, theirs, ours)
+    short = _cut_short(claim, done)
+    if short and ours is not None:
+        word = "unclear"
     full = f"{place}/{claim.method}/{claim.rival}/{claim.score}"
     return {
         "method": METHODS[claim.method].label,
@@ -181,6 +185,7 @@ def _claim(
         "ours": _shown(ours),
         "verdict": word,
         "collapsed": _collapsed(claim, done),
+        "cut_short": short,
         "explanation": explanation(full) if word == "worse" else None,
     }
 
@@ -216,6 +221,17 @@ def _collapsed(claim: Claim, done: Mapping[str, dict[int, dict[str, Any]]]) -> l
                 f"{METHODS[method].label} predicts one class in {count} of {len(done[method])} trials"
             )
     return words
+
+
+def _cut_short(claim: Claim, done: Mapping[str, dict[int, dict[str, Any]]]) -> list[str]:
+    """Rows of the claim whose training is cut to a few batches here: their times can be compared, not their scores."""
+    if claim.score in TIMES:
+        return []
+    return [
+        f"{METHODS[method].label} is not trained to its end here"
+        for method in filter(None, (claim.method, claim.rival))
+        if METHODS[method].small_batches and any(r.get("capped") for r in done[method].values())
+    ]
 
 
 def pooled_claims(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -507,6 +507,33 @@ def test_claims_say_which_rows_predict_one_class(three_trials):
     assert "| F1* | 0.310 ± 0.010 (paper 0.61 ± 0.06 ▼)" in text
 
 
+@pytest.mark.parametrize(
+    ("panel", "rival", "score", "word"),
+    [(0, "f1_adversarial", "grid_f1", "unclear"), (-1, "f1_btg", "row_microseconds", "reproduced")],
+)
+def test_a_loss_that_was_cut_short_is_judged_by_its_time_alone(panel, rival, score, word, tmp_path):
+    table = get("btg-table1")
+    chosen = table.panels[panel]
+    run = Run("cpu", tmp_path, trials=3)
+    for method in ("f1_btg", "f1_adversarial"):
+        for trial in range(3):
+            value = 0.9 if (method == "f1_btg") == (score == "grid_f1") else 0.1
+            (point,) = grid_points(run.effort(chosen, method))
+            result = {
+                "valid_loss": 0.5,
+                "epochs": 10,
+                "seconds": 1.0,
+                "wall": 1.0,
+                "capped": method == "f1_adversarial",
+                "scores": dict.fromkeys((*chosen.scores, score), value + 0.01 * trial),
+            }
+            run.book.add(run.cell(chosen, method, point, trial), result)
+    claims = summarise(table, run, command="")["panels"][panel]["claims"]
+    found = next(c for c in claims if c["column"] == score and c["names"][1] == rival)
+    assert found["verdict"] == word
+    assert bool(found["cut_short"]) == (word == "unclear")
+
+
 def test_nothing_run_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(ValueError, match="Run it first"):
         summarise(get("btg-table4"), Run("cpu", tmp_path), command="")

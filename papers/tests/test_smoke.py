@@ -7,7 +7,7 @@ import json
 import pytest
 
 from papers.experiments import EXPERIMENTS, Run, get, run_experiment
-from papers.experiments.overview import write_results
+from papers.experiments.overview import write_page
 from papers.experiments.running import CELLS_FILE
 from papers.experiments.summary import summarise
 
@@ -29,7 +29,7 @@ def test_smoke(name, results):
     run = Run("smoke", results)
     run_experiment(get(name), run)
     summary = summarise(get(name), run, command=f"python -m papers run {name} --scale smoke")
-    page = write_results(summary, results)
+    page = write_page(summary, results)
     assert summary["made_up_data"]
     for panel in summary["panels"]:
         for row in panel["rows"]:
