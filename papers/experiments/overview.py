@@ -95,9 +95,38 @@ def overview(summaries: dict[str, dict[str, Any]]) -> str:
     """The page as Markdown."""
     told = list(_claims(summaries, open_questions=False))
     asked = list(_claims(summaries, open_questions=True))
-    lines = [HEAD, *_by_experiment(summaries), "", "## Claims of the papers", "", *told]
+    lines = [
+        HEAD,
+        _count(summaries),
+        "",
+        *_by_experiment(summaries),
+        "",
+        "## Claims of the papers",
+        "",
+        *told,
+    ]
     lines += ["", "## Questions that no paper answers", "", *asked]
     return "\n".join([*lines, ""])
+
+
+def _count(summaries: dict[str, dict[str, Any]]) -> str:
+    """How many claims of the papers have which verdict, those of experiments without a cell included."""
+    total = sum(
+        claim.expected != "open"
+        for experiment in EXPERIMENTS.values()
+        for panel in experiment.panels
+        for claim in panel.claims
+    )
+    words = Counter(
+        claim["verdict"]
+        for summary in summaries.values()
+        for panel in summary["panels"]
+        for claim in panel["claims"]
+        if claim["expected"] != "open"
+    )
+    judged = [f"{words[word]} {word}" for word in CLAIMS[:-1]]
+    left = total - sum(words[word] for word in CLAIMS[:-1])
+    return f"Of {total} claims, {', '.join(judged)}; {left} were not run here."
 
 
 def _by_experiment(summaries: dict[str, dict[str, Any]]) -> Iterable[str]:

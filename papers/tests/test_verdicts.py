@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from papers.experiments.figures import Figure
+from papers.experiments.overview import overview
 from papers.experiments.summary import pooled_claims
 from papers.experiments.verdicts import Gap, claim_verdict, mean_gap, paired_gap, printed_gap, sides
 
@@ -92,6 +95,11 @@ def test_over_tables_the_interval_is_students():
     low, high = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
     assert (gap.low, gap.high) == (pytest.approx(low), pytest.approx(high))
     assert mean_gap([0.1, 0.2]) is None
+
+
+def test_claims_without_a_cell_are_counted_as_not_run():
+    judged = "0 reproduced, 0 better, 0 worse, 0 unclear"
+    assert re.search(rf"Of (\d+) claims, {judged}; \1 were not run here", overview({}))
 
 
 def test_questions_are_pooled_within_a_kind_of_problem():
