@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import eastward as ew
-from papers.experiments.gradients import gradient_by_confidence
+from papers.experiments.gradients import gradient_by_confidence, pull_of_fresh_classes
 
 
 def test_cross_entropy_pulls_by_what_is_missing_to_the_right_class():
@@ -32,3 +32,18 @@ def test_sure_mistakes_pull_less_on_f1_than_on_cross_entropy():
         groups = gradient_by_confidence(loss, logits, targets)
         pulls.append(next(g["pull"] for g in groups if not g["right"] and g["low"] == 0.99))
     assert pulls[1] < 0.1 * pulls[0]
+
+
+@pytest.mark.parametrize(
+    ("loss", "low", "high"),
+    [
+        # a row's pull is 1 - p of its class: 0.995 over one half
+        (torch.nn.CrossEntropyLoss(), 1.95, 2.0),
+        (ew.EASTLoss("f1_macro"), 0.2, 0.5),
+        # the mean absolute error's p (1 - p), which is 0.02 here
+        (ew.EASTLoss("accuracy"), 0.01, 0.04),
+    ],
+    ids=["cross-entropy", "F1", "accuracy"],
+)
+def test_with_many_classes_surrogates_leave_new_ones_behind(loss, low, high):
+    assert low < pull_of_fresh_classes(loss, 200) < high
