@@ -27,6 +27,7 @@ from eastward import _checks
 from eastward._files import check_regular, read_document, remove_leftovers
 from eastward._version import __version__
 from eastward.data import Column, conform
+from eastward.data.columnwise import ColumnwiseVectorizer
 from eastward.decisions import Decision
 from eastward.metrics import Metric
 from eastward.saved_classifiers import load_classifier, save_classifier
@@ -96,6 +97,7 @@ class TableModel:
 
     def __init__(self, classifier: Any, vectorizer: Pipeline, task: dict[str, Any]) -> None:
         self.classifier, self.vectorizer, self.task = classifier, vectorizer, task
+        self._columnwise = ColumnwiseVectorizer(vectorizer)
         self.columns: Sequence[Column] = [Column(**column) for column in task["columns"]]
 
     @property
@@ -134,8 +136,7 @@ class TableModel:
     def vectors(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float32]:
         """What the networks see of ``frame``: ``(rows, features)``, float32, nothing missing."""
         table = conform(frame, self.columns, first_row=first_row)
-        vectors: NDArray[np.float32] = self.vectorizer.transform(table)
-        return vectors
+        return self._columnwise.transform(table)
 
     def predict_proba(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float64]:
         """Class probabilities as the classifier gives them."""

@@ -170,7 +170,8 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
         expected = f"a table with the {len(columns)} columns of the training data"
         _messages.fail("predict", "data", expected, got, advice)
     parts = {column.name: _as_kind(frame[column.name], column, first_row) for column in columns}
-    return pd.DataFrame(parts, copy=False)
+    # With its index given, pandas does not compare the indices of all columns, which takes longer than a model does.
+    return pd.DataFrame(parts, index=frame.index, copy=False)
 
 
 def _as_kind(series: pd.Series, column: Column, first_row: int) -> pd.Series:

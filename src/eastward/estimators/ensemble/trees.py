@@ -131,7 +131,10 @@ class _Forest:
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
         """Logarithm of the trees' mean probability, ``(n, C)``."""
-        return _logarithms(self.model.predict_proba(filled))
+        # Tree by tree: scikit-learn's forest checks its input 120 times and waits for threads, 13 ms for one row.
+        rows = np.ascontiguousarray(filled, dtype=np.float32)
+        votes = [tree.tree_.predict(rows) for tree in self.model.estimators_]
+        return _logarithms(sum(votes) / len(votes))
 
     def save(self, folder: Path) -> None:
         """Write the trees with skops, which stores no code."""
