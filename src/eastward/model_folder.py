@@ -26,7 +26,7 @@ from skrub import StringEncoder
 from eastward import _checks
 from eastward._files import check_regular, read_document, remove_leftovers
 from eastward._version import __version__
-from eastward.data import Column, conform
+from eastward.data import Column, conform, label_names
 from eastward.data.columnwise import ColumnwiseVectorizer
 from eastward.decisions import Decision
 from eastward.metrics import Metric
@@ -159,6 +159,13 @@ class TableModel:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Labels of ``frame``."""
         return self.decided(self.predict_proba(frame))
+
+    def predictions(self, frame: pd.DataFrame, *, first_row: int = 0) -> pd.DataFrame:
+        """``prediction`` and a probability for each class, a row for each of ``frame``."""
+        probabilities = self.predict_proba(frame, first_row=first_row)
+        names = [f"probability_{name}" for name in label_names(self.classes)]
+        scores = dict(zip(names, probabilities.T, strict=True))
+        return pd.DataFrame({"prediction": self.decided(probabilities), **scores})
 
     def with_prior(self, prior: Any, probabilities: NDArray[Any] | None = None) -> TableModel:
         """The model for rows of other class frequencies.

@@ -9,6 +9,7 @@ import pytest
 
 ADAPTERS = {
     "lightning": ("lightning.pytorch", "lightning"),
+    "mlflow": ("mlflow.pyfunc", "tracking"),
     "onnx": ("onnx", "onnx"),
     "skorch": ("skorch.callbacks", "skorch"),
     "torchmetrics": ("torchmetrics", "torchmetrics"),

@@ -7,13 +7,16 @@ import json
 import numpy as np
 import onnx
 import onnxruntime
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB
 
 import eastward as ew
+from eastward.data import frame_columns, make_vectorizer, read_table
 from eastward.integrations.onnx import export_onnx
+from eastward.model_folder import TableModel, save_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -100,3 +103,32 @@ def test_what_cannot_be_exported_is_named(table, tmp_path):
     with pytest.raises(TypeError, match="model of export_onnx must be an EASTClassifier"):
         export_onnx(GaussianNB().fit(X, y), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_numeric_part_of_a_folder_is_exported_with_the_names_of_its_features(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=160), "city": rng.choice(["Graz", "Wien"], 160)})
+    frame.loc[::7, "age"] = np.nan
+    labels = np.where(frame["age"].fillna(0) + (frame["city"] == "Wien") > 0.5, "yes", "no")
+    frame = read_table(frame)
+    vectorizer = make_vectorizer()
+    classifier = quick(tune_decision=True).fit(vectorizer.fit_transform(frame), labels)
+    columns = [column.to_dict() for column in frame_columns(frame)]
+    model = TableModel(classifier, vectorizer, {"target": "y", "columns": columns})
+    save_model(model, tmp_path / "folder")
+    export_onnx(tmp_path / "folder", tmp_path / "folder.onnx")
+    probabilities, classes = run(tmp_path / "folder.onnx", model.vectors(frame))
+    np.testing.assert_allclose(probabilities, model.predict_proba(frame), atol=1e-5)
+    assert (classifier.classes_[classes] == model.predict(frame)).mean() > 0.99
+    told = {p.key: p.value for p in onnx.load(tmp_path / "folder.onnx").metadata_props}
+    assert json.loads(told["features"]) == ["age", "city_Graz", "city_Wien", "missingindicator_age"]
+    assert json.loads(told["columns"]) == ["age", "city", "city", "age"]
+    assert "words, dates and gaps become numbers outside" in told["preprocessing"]
+
+
+def test_trees_are_refused_with_a_way_out(tmp_path):
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
+    model = ew.TunedDecisionClassifierCV(GaussianNB(), cv=2, random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="Trees are not exported; train it with --method network"):
+        export_onnx(model, tmp_path / "model.onnx")

@@ -239,18 +239,16 @@ def predicted_parts(
 
     from eastward.data import iter_tables, label_names
 
-    names = [f"probability_{name}" for name in label_names(model.classes)]
     first_row = 0
     for part in iter_tables(
         data, model.batch_rows, columns=columns, kinds=model.columns, encoding=encoding
     ):
-        probabilities = model.predict_proba(part, first_row=first_row)
-        kept = {name: part[name] for name in keep}
-        chosen = model.decided(probabilities)
-        scores = dict(zip(names, probabilities.T, strict=True))
-        yield pd.DataFrame({**kept, "prediction": chosen, **scores})
+        found = model.predictions(part, first_row=first_row)
+        kept = {name: part[name].reset_index(drop=True) for name in keep}
+        yield pd.DataFrame({**kept, **found})
         first_row += len(part)
     if not first_row:  # a header without rows gives one
+        names = [f"probability_{name}" for name in label_names(model.classes)]
         empty = {**dict.fromkeys(keep, model.classes[:0]), "prediction": model.classes[:0]}
         yield pd.DataFrame({**empty, **dict.fromkeys(names, np.zeros(0))})
 

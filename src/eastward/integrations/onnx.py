@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from eastward import _checks
+from eastward.data import feature_origins
 from eastward.decisions.calibration import SMALLEST
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.network import EASTClassifier
 from eastward.estimators.tuned import TunedDecisionClassifierCV
 from eastward.integrations._extras import missing_extra
+from eastward.model_folder import TableModel, load_model
 from eastward.training import SeparateMembers, SoloMember, StackedMLP
 
 try:
@@ -26,6 +28,11 @@ except ModuleNotFoundError as error:
     raise missing_extra(__name__, error, "onnx") from error
 
 __all__ = ["export_onnx"]
+
+OUTSIDE = (
+    "The graph takes the numbers that the folder's preprocessing makes of a table: words, dates and gaps become "
+    "numbers outside, by eastward.model_folder.load_model(folder).vectors(frame)."
+)
 
 
 class _Graph(nn.Module):
@@ -110,8 +117,9 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
 
     Parameters
     ----------
-    model : EASTClassifier or TunedDecisionClassifierCV of one
-        Fitted, on numbers without gaps: words, dates and gaps stay outside the graph.
+    model : EASTClassifier, TunedDecisionClassifierCV of one, TableModel or path
+        Fitted, on numbers without gaps: words, dates and gaps stay outside the graph. Of a model folder, the part that
+        follows its preprocessing: the metadata name the ``features`` and the columns that they are made of.
     path : path
         Where to write; replaced as a whole.
     example : Tensor, optional
@@ -124,6 +132,8 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     of classes where nothing is decided). The labels are in the file's metadata under ``classes``. Computed in float32;
     :class:`eastward.EASTClassifier` computes its default network in float64, so numbers agree to about 1e-6.
 
+    Trees stay outside: ensembles, boosting and forests are refused, with a sentence that says so.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -132,6 +142,11 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     ... )
     >>> export_onnx(model, "iris.onnx")  # doctest: +SKIP
     """
+    if isinstance(model, str | Path):
+        model = load_model(model)
+    described = _described(model) if isinstance(model, TableModel) else {}
+    if isinstance(model, TableModel):
+        model = model.classifier
     inner, outer = _parts(model)
     graph = _Graph(inner, outer).eval()
     if example is None:
@@ -147,7 +162,7 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     try:
         _write(graph, example, temporary)
         proto = onnx.load(str(temporary))
-        onnx.helper.set_model_props(proto, {"classes": _labels(model)})
+        onnx.helper.set_model_props(proto, {"classes": _labels(model), **described})
         onnx.checker.check_model(proto)
         onnx.save(proto, str(temporary))
         temporary.replace(target)
@@ -163,13 +178,21 @@ def _parts(model: Any) -> tuple[Any, TunedDecisionClassifierCV | None]:
         inner, outer = model, None
     if not isinstance(inner, EASTClassifier):
         got = type(inner).__name__
-        expected = "an EASTClassifier, or a TunedDecisionClassifierCV of one"
-        _checks.fail("export_onnx", "model", expected, got, error=TypeError)
+        expected = "an EASTClassifier, a TunedDecisionClassifierCV of one, or a folder with one"
+        advice = "Trees are not exported; train it with --method network, or serve the folder with mlflow."
+        _checks.fail("export_onnx", "model", expected, got, advice, error=TypeError)
     if inner.encoder_ is not None:
         advice = "Turn the columns into numbers first, and fit on those."
         got = "one that was fitted on words, dates or gaps"
         _checks.fail("export_onnx", "model", "fitted on numbers alone", got, advice)
     return inner, outer
+
+
+def _described(model: TableModel) -> dict[str, str]:
+    """What the features of a folder's graph are, and what makes them."""
+    names = [str(name) for name in model.vectorizer.get_feature_names_out()]
+    found = {"features": names, "columns": feature_origins(model.vectorizer)}
+    return {"preprocessing": OUTSIDE, **{key: json.dumps(value) for key, value in found.items()}}
 
 
 def _write(graph: nn.Module, example: Tensor, path: Path) -> None:

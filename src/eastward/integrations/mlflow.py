@@ -1,0 +1,129 @@
+"""MLflow: a model folder as a ``pyfunc`` model, to register it, to serve it over HTTP, to score a table with it.
+
+MLflow's usual models are pickles. This one is the folder itself: it is checked when it is loaded, and nothing in it is
+executed (:func:`eastward.model_folder.load_model`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from eastward._version import __version__
+from eastward.data import label_names
+from eastward.integrations._extras import missing_extra
+from eastward.model_folder import TableModel, load_model
+
+try:
+    with warnings.catch_warnings():
+        # MLflow warns about type hints of its own.
+        warnings.simplefilter("ignore")
+        import mlflow.pyfunc
+        from mlflow.models import ModelSignature
+        from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
+except ModuleNotFoundError as error:
+    raise missing_extra(__name__, error, "tracking") from error
+
+__all__ = ["FolderModel", "log_model", "save_model"]
+
+# Besides mlflow itself, what a machine needs to load the folder.
+REQUIREMENTS = (f"eastward[tabular,boost]=={__version__}",)
+
+
+class FolderModel:
+    """What MLflow asks for predictions: a frame in, a frame out.
+
+    Parameters
+    ----------
+    model : TableModel
+        From a model folder.
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        self.model = model
+
+    def predict(self, frame: Any, params: Any = None) -> pd.DataFrame:  # noqa: ARG002  # MLflow's signature
+        """A column ``prediction``, and one ``probability_…`` for each class, as ``eastward predict`` writes them.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The columns of training by their names, in any order; further columns are ignored.
+        params : mapping, optional
+            Not used.
+
+        Returns
+        -------
+        DataFrame
+            One row for each row of ``frame``.
+        """
+        return self.model.predictions(pd.DataFrame(frame))
+
+
+def save_model(folder: Any, path: Any) -> None:
+    """Write a model folder as an MLflow model.
+
+    Parameters
+    ----------
+    folder : path
+        What ``eastward train --out`` wrote.
+    path : path
+        A new folder. ``mlflow models serve -m PATH --env-manager local`` serves it.
+    """
+    with _quiet():
+        mlflow.pyfunc.save_model(path=str(path), **_described(folder))
+
+
+def log_model(folder: Any, name: str = "model", **options: Any) -> Any:
+    """Put a model folder into the MLflow run that is active.
+
+    Parameters
+    ----------
+    folder : path
+        What ``eastward train --out`` wrote.
+    name : str, default="model"
+        What the run calls it.
+    **options
+        Of :func:`mlflow.pyfunc.log_model`, such as ``registered_model_name``.
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+        Its ``model_uri`` is what :func:`mlflow.pyfunc.load_model` takes.
+    """
+    with _quiet():
+        return mlflow.pyfunc.log_model(name=name, **_described(folder), **options)
+
+
+def _load_pyfunc(path: str) -> FolderModel:
+    """The name that MLflow looks for in a loader module."""
+    return FolderModel(load_model(path))
+
+
+def _described(folder: Any) -> dict[str, Any]:
+    """Arguments of MLflow's functions; a folder that cannot be loaded is refused here, not on the server."""
+    model = load_model(folder)
+    names = [f"probability_{name}" for name in label_names(model.classes)]
+    outputs = [ColSpec(AnyType(), "prediction"), *(ColSpec(DataType.double, n) for n in names)]
+    return {
+        "loader_module": __name__,
+        "data_path": str(Path(folder)),
+        # No types of inputs: MLflow's would refuse a missing boolean, or a number that stands for a name. The folder
+        # checks what comes, and says in one sentence what is wrong.
+        "signature": ModelSignature(outputs=Schema(outputs)),
+        "metadata": {"columns": {column.name: column.kind for column in model.columns}},
+        "pip_requirements": list(REQUIREMENTS),
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        # MLflow advises subclasses of its own and type hints, which a loader module has no use for.
+        warnings.simplefilter("ignore")
+        yield
