@@ -26,6 +26,9 @@ ELSEWHERE = {
     "predictor.fit": "AutoGluon wants an environment of its own",
     "parquet-folder": "two processes and a folder of files: tests/training, tests/distributed",
     "load_model": "a model folder of the command line: tests/cli",
+    'export_onnx("model"': "a model folder: tests/integrations/test_onnx.py",
+    "integrations.mlflow": "a model folder: tests/integrations/test_mlflow.py",
+    "parallel_config": "a Dask cluster: tests/comparison/test_many_machines.py",
 }
 QUICK = {"hidden": (8,), "max_epochs": 2}
 CLASSES = 3

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
@@ -72,3 +76,17 @@ class RecordsRows(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return X[:, 1:]
+
+
+class KillsItsProcess(Majority):
+    """Ends its process as the operating system does when memory is short: the first time, or every time."""
+
+    def __init__(self, marker, always=False):
+        self.marker = marker
+        self.always = always
+
+    def fit(self, X, y):
+        if self.always or not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit(X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -33,11 +35,13 @@ from eastward.decisions.calibration import brier_score, expected_calibration_err
 from eastward.metrics import Metric
 from eastward.training.grouped_folds import grouped_folds, periods
 
-__all__ = ["Cell", "Problem", "fit_options", "pass_interruption_on", "run_cell"]
+__all__ = ["Cell", "Problem", "fit_options", "killed_cell", "pass_interruption_on", "run_cell"]
 
 Cell = dict[str, Any]
 _WARNINGS_KEPT = 5
 
+# A cell sets the generators, threads and warnings of its process: where workers are threads, they wait for each other.
+_ONE_AT_A_TIME = threading.Lock()
 # The last split that this process prepared: the methods of a split share it.
 _PREPARED: dict[tuple[str, int], tuple[Any, Any]] = {}
 
@@ -134,7 +138,7 @@ def run_cell(
     cell: Cell = {"method": method.name, "split": split}
     seed = split_seed(problem.random_state, split)
     said: list[str] = []
-    with _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
+    with _ONE_AT_A_TIME, _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
         try:
             cell |= _measured(problem, method, split, seed) | {"error": None}
         except Exception as error:  # noqa: BLE001  # whatever a method raises is its result
@@ -143,6 +147,12 @@ def run_cell(
     if store is not None and cell["error"] is None:
         store.save(key, cell)
     return cell
+
+
+def killed_cell(method: str, split: int) -> Cell:
+    """The result of a cell whose process was killed, for want of memory for example."""
+    error = RuntimeError("its process was killed; memory may have been short")
+    return {"method": method, "split": split, **_failure(error), "warnings": []}
 
 
 def forget_prepared() -> None:
@@ -283,7 +293,8 @@ def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(limits=1):
+        # Folds inside a method stay in its process: a cluster would send them to workers without these settings.
+        with threadpool_limits(limits=1), joblib.parallel_config("sequential"):
             yield
     finally:
         torch.set_num_threads(before)

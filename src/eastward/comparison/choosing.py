@@ -46,7 +46,7 @@ def choose_method(
     groups: Any = None,
     times: Any = None,
     random_state: int = 0,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
 ) -> Choice:
     """The method to train on a table.
 

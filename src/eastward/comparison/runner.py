@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from eastward import _checks
 from eastward.comparison.belief import resolved_prior
-from eastward.comparison.cells import Cell, Problem, forget_prepared, run_cell
+from eastward.comparison.cell_runs import CellRuns
+from eastward.comparison.cells import Cell, Problem
 from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
-from eastward.comparison.store import CellStore, fingerprint
 from eastward.constraints import parse_constraints
 from eastward.estimators.base import resolve_metric
 from eastward.estimators.cross_fitting import check_two_classes, class_labels
@@ -39,7 +38,7 @@ def compare(
     n_splits: int = 10,
     test_size: float = 0.2,
     random_state: Any = 0,
-    n_jobs: int | None = 1,
+    n_jobs: int | None = None,
     store: Any = None,
     budget: float | None = None,
     preprocess: Any = None,
@@ -79,8 +78,9 @@ def compare(
         Share of rows to judge by.
     random_state : int, RandomState or None, default=0
         Determines splits and seeds. Same value, data and machine: same scores, whatever ``n_jobs``.
-    n_jobs : int or None, default=1
-        Processes; -1 for all cores. Each works on one thread.
+    n_jobs : int or None, default=None
+        Processes; -1 for all cores. Each works on one thread. None means one, or what ``joblib.parallel_config`` says:
+        the workers of a Dask or Ray cluster, for example.
     store : path, optional
         Folder for finished cells. What is there is not computed again, so a comparison that was stopped goes on, and
         more splits or methods cost only what is new. Failed cells are tried again.
@@ -173,7 +173,7 @@ def compare(
         return Comparison(bound, baseline, chosen, ordered, ratio, tie_margin, problem, experience)
 
     alive = list(chosen)
-    with _Cells(problem, chosen, n_splits, n_jobs, store) as run:
+    with CellRuns(problem, chosen, n_splits, n_jobs, store) as run:
         for split in range(n_splits):
             if split >= FIRST_SPLITS and not thorough:
                 alive = _still_in(alive, so_far())
@@ -197,69 +197,6 @@ def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
     }
     out = beaten(expected, so_far.gain, so_far.baseline, so_far.margin)
     return [method for method in methods if method.name not in out]
-
-
-class _Cells:
-    """Runs the methods of one split after the other, in processes that are started once, or takes stored results."""
-
-    def __init__(
-        self, problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
-    ) -> None:
-        self.problem = problem
-        self.store = None if store is None else CellStore(store)
-        tasks = [(method, split) for split in range(n_splits) for method in methods]
-        keys = [""] * len(tasks) if self.store is None else _keys(problem, tasks)
-        self.keys = {
-            (method.name, split): key for (method, split), key in zip(tasks, keys, strict=True)
-        }
-        self.parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-
-    def __enter__(self) -> Self:
-        self.parallel.__enter__()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.parallel.__exit__(*raised)
-        forget_prepared()
-
-    def __call__(self, methods: list[Method], split: int) -> Iterator[Cell | list[Cell]]:
-        """The stored cells of a split as one list, then the others as they are finished."""
-        stored, missing = [], []
-        # The longest first, so that no process waits for one at the end.
-        for method in sorted(methods, key=lambda method: -method.effort):
-            key = self.keys[method.name, split]
-            cell = None if self.store is None else self.store.load(key)
-            if cell is None:
-                missing.append(delayed(run_cell)(self.problem, method, split, self.store, key))
-            else:
-                stored.append(_renamed(cell, (method, split)))
-        yield stored
-        yield from self.parallel(missing)
-
-
-def _renamed(cell: Cell, task: tuple[Method, int]) -> Cell:
-    """A stored cell under the name its method has now: the same estimator may have had another."""
-    return {**cell, "method": task[0].name, "split": task[1]}
-
-
-def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
-    data = fingerprint("X", problem.X, problem.y, problem.sample_weight)
-    protocol = fingerprint(
-        "preprocess", problem.preprocess, problem.test_size, problem.random_state
-    )
-    if problem.groups is not None or problem.times is not None:
-        protocol = fingerprint("groups", protocol, problem.groups, problem.times)
-    judge = fingerprint("metric", problem.settings.metric)
-    if problem.constraints:
-        judge = fingerprint("subject_to", judge, [one.text for one in problem.constraints])
-    names = {
-        method.name: fingerprint("methods", method.estimator(problem.settings, 0))
-        for method in {method.name: method for method, _ in tasks}.values()
-    }
-    return [
-        fingerprint("store", data, protocol, judge, names[method.name], split)
-        for method, split in tasks
-    ]
 
 
 def _with_constraints(problem: Problem, subject_to: Any, confidence: float) -> Problem:
