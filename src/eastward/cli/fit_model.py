@@ -21,7 +21,7 @@ from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
 from eastward.comparison.splits import grouped_split, later_rows
 from eastward.data import Task, copies_across, feature_origins, make_vectorizer, profile_task
 from eastward.decisions import ABSTAIN
-from eastward.estimators.base import resolve_metric
+from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import (

@@ -20,8 +20,8 @@ from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
 from eastward.constraints import parse_constraints
-from eastward.estimators.base import resolve_metric
 from eastward.estimators.cross_fitting import check_two_classes, class_labels
+from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network.preparation import encode_labels
 
 __all__ = ["compare"]

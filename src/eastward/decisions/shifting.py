@@ -7,6 +7,7 @@ on unlabelled rows by expectation–maximisation.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 from eastward import _checks
 from eastward.decisions._inputs import probability_table
 
-__all__ = ["adjusted_probabilities", "estimate_prior"]
+__all__ = ["adjusted_probabilities", "estimate_prior", "named_frequencies"]
 
 MAX_ROUNDS, CONVERGED = 2000, 1e-9
 CORRECTION_ROUNDS = 100
@@ -93,6 +94,38 @@ def frequency_correction(probabilities: Tensor, targets: Tensor, weight: Tensor)
     # Weights say how much rows matter; how many there are is what the evidence rests on.
     gain = float((shares.squeeze(1) * ratio.clamp_min(1e-300).log()).sum() * len(targets))
     return factors if gain > 2 * (size - 1) else torch.ones_like(factors)
+
+
+def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: Any) -> Any:
+    """Class frequencies in the order of ``labels``: as they are given, by label, or estimated.
+
+    Parameters
+    ----------
+    prior : array-like, mapping or "auto"
+        "auto" estimates them (:func:`estimate_prior`).
+    labels : list
+        All classes.
+    probabilities, known : array-like
+        Of the rows to estimate on, and the frequencies of training.
+
+    Returns
+    -------
+    array-like
+        ``(C,)``.
+
+    Examples
+    --------
+    >>> named_frequencies({"yes": 0.1, "no": 0.9}, ["no", "yes"], None, None)
+    [0.9, 0.1]
+    """
+    if isinstance(prior, str):
+        _checks.one_of("predict", "prior", prior, ("auto",), otherwise="or frequencies")
+        return estimate_prior(probabilities, known)
+    if not isinstance(prior, Mapping):
+        return prior
+    if set(prior) != set(labels):
+        _checks.fail("predict", "prior", f"given for the classes {labels}", list(prior))
+    return [prior[label] for label in labels]
 
 
 def estimate_prior(probabilities: Any, prior: Any) -> NDArray[Any]:

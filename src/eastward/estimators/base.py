@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from eastward import _checks, metrics
+from eastward import _checks
 from eastward._views import classifier_html
 from eastward.decisions.calibration import Calibration
 from eastward.decisions.conformal import prediction_sets
 from eastward.decisions.deciding import checked_abstain_cost
 from eastward.decisions.matrix import Decision
 from eastward.decisions.rules import abstention_label, labels_or_abstention
-from eastward.decisions.shifting import estimate_prior
+from eastward.decisions.shifting import named_frequencies
 from eastward.decisions.solving import Objective
 from eastward.decisions.tuning import (
     DecisionOptions,
@@ -37,9 +37,10 @@ from eastward.decisions.tuning import (
     without_held_out,
 )
 from eastward.estimators.cross_fitting import label_codes
+from eastward.estimators.metric_choice import resolve_metric
 from eastward.metrics import Metric
 
-__all__ = ["DecidingClassifier", "resolve_metric"]
+__all__ = ["DecidingClassifier"]
 
 Array = NDArray[Any]
 
@@ -341,15 +342,8 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
     def _frequencies(self, prior: Any, probabilities: Array) -> Any:
         """New class frequencies in the order of ``classes_``."""
-        if isinstance(prior, str):
-            _checks.one_of("predict", "prior", prior, ("auto",), otherwise="or frequencies")
-            return estimate_prior(probabilities, self.decision_.prior)
-        if not isinstance(prior, Mapping):
-            return prior
-        labels = self.classes_.tolist()
-        if set(prior) != set(labels):
-            _checks.fail("predict", "prior", f"given for the classes {labels}", list(prior))
-        return [prior[label] for label in labels]
+        known = self.decision_.prior
+        return named_frequencies(prior, self.classes_.tolist(), probabilities, known)
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
         """How to decide, by the parameters; a subclass adds its own."""
@@ -403,23 +397,3 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
             caller = f"{type(self).__name__}.{method}"
             _checks.fail(caller, "self", expected, got, "Fit it again.")
         return self.held_out_
-
-
-def resolve_metric(
-    caller: str, metric: Any, options: Mapping[str, Any] | None, classes: list[Any]
-) -> Metric:
-    """The metric with its options bound; beta may name classes by their labels."""
-    if options is None:
-        return metrics.as_metric(metric)
-    bound = dict(options)
-    beta = bound.get("beta")
-    if isinstance(beta, Mapping):
-        positions = {name: index for index, name in enumerate(classes)}
-        unknown = [name for name in beta if name not in positions]
-        if unknown:
-            expected = f"keyed by classes, {classes[:10]}"
-            _checks.fail(caller, "metric_options['beta']", expected, unknown)
-        bound["beta"] = {positions[name]: value for name, value in beta.items()}
-    if isinstance(metric, str):
-        return metrics.get(metric, **bound)
-    return metrics.as_metric(metric).with_options(**bound)

@@ -1,0 +1,52 @@
+"""The metric that a user names, with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eastward import _checks, metrics
+from eastward.metrics import Metric
+
+__all__ = ["resolve_metric"]
+
+
+def resolve_metric(
+    caller: str, metric: Any, options: Mapping[str, Any] | None, classes: list[Any]
+) -> Metric:
+    """The metric with its options bound; beta may name classes by their labels.
+
+    Parameters
+    ----------
+    caller : str
+        Who asks, for messages.
+    metric : str, Metric or callable
+        As estimators take it.
+    options : mapping or None
+        Options of the metric.
+    classes : list
+        Labels, sorted.
+
+    Returns
+    -------
+    Metric
+
+    Examples
+    --------
+    >>> resolve_metric("fit", "f_beta_macro", {"beta": {"fraud": 2.0}}, ["fraud", "ok"]).options
+    {'beta': {0: 2.0}}
+    """
+    if options is None:
+        return metrics.as_metric(metric)
+    bound = dict(options)
+    beta = bound.get("beta")
+    if isinstance(beta, Mapping):
+        positions = {name: index for index, name in enumerate(classes)}
+        unknown = [name for name in beta if name not in positions]
+        if unknown:
+            expected = f"keyed by classes, {classes[:10]}"
+            _checks.fail(caller, "metric_options['beta']", expected, unknown)
+        bound["beta"] = {positions[name]: value for name, value in beta.items()}
+    if isinstance(metric, str):
+        return metrics.get(metric, **bound)
+    return metrics.as_metric(metric).with_options(**bound)

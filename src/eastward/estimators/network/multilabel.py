@@ -1,0 +1,148 @@
+"""Decisions for labels that do not exclude each other: a threshold for each, beside the decision of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from eastward import _checks
+from eastward.decisions.multilabel import multilabel_thresholds
+from eastward.decisions.tuning import HeldOut
+from eastward.estimators.base import DecidingClassifier
+from eastward.estimators.network import preparation
+from eastward.metrics import Metric
+from eastward.training import Rows
+from eastward.training.scoring import hard_table
+
+__all__ = ["MultilabelDecisions"]
+
+
+class MultilabelDecisions(DecidingClassifier):
+    """A deciding classifier whose targets may be indicators of several labels.
+
+    With ``multilabel_``, there is no decision matrix: each label is given from a threshold of its own on, kept as an
+    offset of its log-odds. Everything else is as in :class:`~eastward.estimators.base.DecidingClassifier`.
+    """
+
+    multilabel_: bool
+    recipe: str
+    tune_decision: bool | str
+    _label_offsets: NDArray[Any]
+
+    def raw_predict_proba(self, X: Any) -> NDArray[Any]:
+        """Mean probabilities of the networks, before calibration.
+
+        Returns
+        -------
+        ndarray
+            ``(n_samples, n_classes)``.
+        """
+        check_is_fitted(self)
+        scores = torch.from_numpy(self._log_probabilities(X))
+        return (torch.sigmoid(scores) if self.multilabel_ else torch.softmax(scores, dim=1)).numpy()
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Calibrated probabilities; for multilabel targets, the mean probabilities of the networks for each label.
+
+        Returns
+        -------
+        ndarray
+            ``(n_samples, n_classes)``.
+        """
+        check_is_fitted(self)
+        return self.raw_predict_proba(X) if self.multilabel_ else self._probabilities(X)
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """What each decision is worth; for two classes the difference, positive for ``classes_[1]``.
+
+        Returns
+        -------
+        ndarray
+            ``(n_samples,)`` or ``(n_samples, n_classes)``; for multilabel targets log-odds, positive for a label that
+            is given.
+        """
+        check_is_fitted(self)
+        if self.multilabel_:
+            return np.asarray(self._log_probabilities(X) + self._label_offsets)
+        return super().decision_function(X)
+
+    def predict(self, X: Any, prior: Any = None) -> NDArray[Any]:
+        """Labels of ``X``.
+
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        prior : array-like of shape (n_classes,), mapping or "auto", optional
+            Class frequencies of these samples, if they differ from those of training.
+
+        Returns
+        -------
+        ndarray
+            ``(n_samples,)``, or ``(n_samples, n_labels)`` indicators.
+        """
+        check_is_fitted(self)
+        if self.multilabel_:
+            return (self.decision_function(X) > 0).astype(int)
+        return super().predict(X, prior)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The target metric of the predictions; negative for metrics where lower is better.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if not self.multilabel_:
+            return super().score(X, y, sample_weight)
+        scores = torch.from_numpy(self.decision_function(X))
+        targets = preparation.known_labels(y, self.classes_, argument="y")
+        weights = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
+        rows = Rows(None, targets, None, [], [], len(self.classes_), multilabel=True)
+        value = float(self.metric_(hard_table(scores, targets, weights, rows)))
+        return value if self.metric_.higher_is_better else -value
+
+    @property
+    def offsets_(self) -> NDArray[Any] | None:
+        """The decision as offsets of log-probabilities (of labels' log-odds); None where it is more than that."""
+        return self._label_offsets if self.multilabel_ else self.decision_.offsets_
+
+    def _check_asked(self, classes: NDArray[Any]) -> None:
+        """What is asked of the decision has to make sense before anything is trained."""
+        if not self.multilabel_:
+            self._check_decision(classes.tolist())
+            return
+        for name in ("subject_to", "abstain_cost", "coverage"):
+            if getattr(self, name) is not None:
+                advice = "Tune one label alone with eastward.tune_decision."
+                got = repr(getattr(self, name))
+                _checks.fail("EASTClassifier.fit", name, "None for multilabel targets", got, advice)
+
+    def _decide(self, held: HeldOut | None, caller: str) -> None:
+        if not self.multilabel_:
+            super()._decide(held, caller)
+            return
+        self.metric_ = self._resolved_metric(self.classes_.tolist())
+        size = len(self.classes_)
+        tune = self.recipe == "auto" if self.tune_decision == "auto" else bool(self.tune_decision)
+        self._label_offsets = np.zeros(size)
+        words = "Each label is given from a probability of one half on."
+        rows = 0 if held is None else len(held.codes)
+        if tune and held is not None:
+            self._label_offsets = _label_thresholds(held, self.metric_)
+            words = "Each label has a threshold of its own, tuned on held-out rows."
+        found = {"metric": self.metric_.name, "held_out_rows": rows, "sentences": [words]}
+        self.report_ = self._full_report(found)
+
+
+def _label_thresholds(held: HeldOut, metric: Metric) -> NDArray[Any]:
+    """Offsets of the log-odds of labels that do not exclude each other."""
+    found: NDArray[Any] = multilabel_thresholds(
+        held.scores, held.codes, metric, sample_weight=held.weight
+    ).numpy()
+    return found
