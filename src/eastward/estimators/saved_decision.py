@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,63 @@ from eastward.decisions.calibration import Calibration
 from eastward.decisions.matrix import Decision
 from eastward.decisions.shifting import Reference
 from eastward.decisions.tuning import HeldOut
+from eastward.saved_folder import feature_names, finite, metric_document, metric_of, plain
 
 if TYPE_CHECKING:
     from eastward.estimators.base import DecidingClassifier
 
-__all__ = ["decision_document", "decision_tensors", "old_decision", "restore_decision"]
+__all__ = [
+    "decision_document",
+    "decision_tensors",
+    "old_decision",
+    "restore_decision",
+    "restore_shared",
+    "shared_document",
+]
 
 # Held-out numbers that are kept with a model; of more, the rows that come first after a shuffle.
 MAX_NUMBERS = 2_000_000
+
+
+def shared_document(
+    model: DecidingClassifier, left_out: Collection[str], advice: str
+) -> dict[str, Any]:
+    """What every estimator writes: its parameters, metric, classes, columns and report.
+
+    Parameters
+    ----------
+    model : DecidingClassifier
+        Fitted.
+    left_out : collection of str
+        Parameters that are objects of the training run, or kept in another form.
+    advice : str
+        What to do about a metric without a name.
+
+    Returns
+    -------
+    dict
+        Plain JSON values.
+    """
+    parameters = model.get_params(deep=False).items()
+    return {
+        "parameters": {name: plain(value) for name, value in parameters if name not in left_out},
+        "metric": metric_document(model.metric_, advice),
+        "classes": model.classes_.tolist(),
+        "classes_dtype": str(model.classes_.dtype),
+        "n_features_in": getattr(model, "n_features_in_", None),
+        "feature_names_in": feature_names(model),
+        "report": finite(model.report_),
+    }
+
+
+def restore_shared(model: DecidingClassifier, document: Mapping[str, Any]) -> None:
+    """Put back what :func:`shared_document` wrote, apart from the parameters, which make the model."""
+    model.metric_ = metric_of(document["metric"])
+    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    model.report_ = document["report"]
+    model.n_features_in_ = document["n_features_in"]
+    if document["feature_names_in"] is not None:
+        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
 
 
 def decision_document(model: DecidingClassifier) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import skops.io
 from safetensors.torch import load_file, save_file
 
@@ -14,13 +13,12 @@ from eastward.estimators.saved_decision import (
     decision_document,
     decision_tensors,
     restore_decision,
+    restore_shared,
+    shared_document,
 )
 from eastward.saved_folder import (
     SavedFolder,
-    finite,
-    metric_document,
     metric_of,
-    plain,
     restored,
 )
 from eastward.saved_trees import check_types, load_parts
@@ -40,17 +38,7 @@ T = TypeVar("T")
 
 def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = ()) -> None:
     """Write ``model`` to the folder ``path``, replacing a model that is there."""
-    parameters = {
-        k: plain(v) for k, v in model.get_params(deep=False).items() if k not in NOT_SAVED
-    }
-    document = {
-        "parameters": parameters,
-        "metric": metric_document(model.metric_, NAMED),
-        "classes": model.classes_.tolist(),
-        "classes_dtype": str(model.classes_.dtype),
-        **decision_document(model),
-        "report": finite(model.report_),
-    }
+    document = {**shared_document(model, NOT_SAVED, NAMED), **decision_document(model)}
 
     def fill(folder: Path) -> None:
         skops.io.dump(model.estimator_, folder / ESTIMATOR)
@@ -72,11 +60,12 @@ def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Seq
     parameters = {name: restored(value) for name, value in document["parameters"].items()}
     metric = metric_of(document["metric"])
     model = cls(estimator, metric=metric, **parameters)
-    model.estimator_, model.metric_ = estimator, metric
-    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    model.estimator_ = estimator
+    # The estimator knows its columns itself; a file of before does not name them.
+    restore_shared(model, {"n_features_in": None, "feature_names_in": None, **document})
     for name in ("n_features_in_", "feature_names_in_"):
+        vars(model).pop(name, None)
         if hasattr(estimator, name):
             setattr(model, name, getattr(estimator, name))
-    model.report_ = document["report"]
     restore_decision(model, document, load_file(path / TENSORS))
     return model

@@ -21,14 +21,13 @@ from eastward.estimators.saved_decision import (
     decision_tensors,
     old_decision,
     restore_decision,
+    restore_shared,
+    shared_document,
 )
 from eastward.saved_folder import (
     SavedFolder,
-    feature_names,
     finite,
-    metric_document,
     metric_of,
-    plain,
     restored,
 )
 
@@ -68,23 +67,16 @@ def load(cls: type[T], path: Path) -> T:
 
 
 def _description(model: EASTBoostingClassifier) -> dict[str, Any]:
-    parameters = {k: plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
     return {
-        "parameters": parameters,
-        "metric": metric_document(model.metric_, NAMED),
+        **shared_document(model, NOT_SAVED, NAMED),
         "named_metric": isinstance(model.metric, str),
-        "classes": model.classes_.tolist(),
-        "classes_dtype": str(model.classes_.dtype),
         "categories": [[k, v] for k, v in model._columns.categories.items()],  # noqa: SLF001
         "seed": model._seed,  # noqa: SLF001 - this file is the other half of the class
-        "n_features_in": model.n_features_in_,
-        "feature_names_in": feature_names(model),
         "score_shifts": model.score_shifts_.tolist(),
         "class_weights": model.class_weights_.tolist(),
         "steps": finite(model._steps),  # noqa: SLF001
         **decision_document(model),
         "aligned_rounds": model.aligned_rounds_,
-        "report": finite(model.report_),
     }
 
 
@@ -92,12 +84,9 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
     parameters = {name: restored(value) for name, value in document["parameters"].items()}
     metric = metric_of(document["metric"])
     model = cls(**parameters, metric=metric.name if document["named_metric"] else metric)
-    model.metric_, model._seed = metric, document["seed"]
-    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    restore_shared(model, document)
+    model._seed = document["seed"]
     model._columns = Columns({int(k): values for k, values in document["categories"]})
-    model.n_features_in_ = document["n_features_in"]
-    if document["feature_names_in"] is not None:
-        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
     backend = model._backend()
     base, aligned = (backend.file_name.format(part) for part in ("cross-entropy", "aligned"))
     model.booster_ = _booster(backend, path, base, document["files"][base])
@@ -105,7 +94,7 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
     model.aligned_booster_ = (
         _booster(backend, path, aligned, document["files"][aligned]) if has_aligned else None
     )
-    model.aligned_rounds_, model.report_ = document["aligned_rounds"], document["report"]
+    model.aligned_rounds_ = document["aligned_rounds"]
     model.class_weights_ = np.asarray(document["class_weights"], dtype=np.float64)
     if document["format"] == 1:
         _restore_old(model, document)

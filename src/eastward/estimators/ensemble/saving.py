@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from safetensors.torch import load_file, save_file
 
 from eastward.estimators.ensemble.fitting import PARTS
@@ -16,14 +15,11 @@ from eastward.estimators.saved_decision import (
     decision_tensors,
     old_decision,
     restore_decision,
+    restore_shared,
+    shared_document,
 )
 from eastward.saved_folder import (
     SavedFolder,
-    feature_names,
-    finite,
-    metric_document,
-    metric_of,
-    plain,
     restored,
 )
 
@@ -50,19 +46,10 @@ def save(model: EASTEnsembleClassifier, path: Path) -> None:
 
 
 def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
-    parameters = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    return {
-        # The metric and the seed are objects at times; the metric is described below, the seed is spent.
-        "parameters": {**parameters, "metric": None, "metric_options": None, "random_state": None},
-        "metric": metric_document(model.metric_, NAMED),
-        "classes": model.classes_.tolist(),
-        "classes_dtype": str(model.classes_.dtype),
-        "n_features_in": model.n_features_in_,
-        "feature_names_in": feature_names(model),
-        "encoder": asdict(model.encoder_),
-        **decision_document(model),
-        "report": finite(model.report_),
-    }
+    shared = shared_document(model, (), NAMED)
+    # The metric and the seed are objects at times; the metric is described beside them, the seed is spent.
+    shared["parameters"] |= {"metric": None, "metric_options": None, "random_state": None}
+    return {**shared, "encoder": asdict(model.encoder_), **decision_document(model)}
 
 
 def load(cls: type[T], path: Path) -> T:
@@ -76,13 +63,10 @@ def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:
     parameters = {name: restored(value) for name, value in document["parameters"].items()}
     model = cls(**parameters)
     model.parts = tuple(model.parts)
-    model.metric = model.metric_ = metric_of(document["metric"])
-    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
-    model.n_features_in_ = document["n_features_in"]
-    if document["feature_names_in"] is not None:
-        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
+    restore_shared(model, document)
+    model.metric = model.metric_
     model.encoder_ = Encoder(**document["encoder"])
-    model.report_, model._parts_held_out = document["report"], None
+    model._parts_held_out = None
     size = len(model.classes_)
     model.parts_ = {name: PARTS[name].load(path, size) for name in model.parts}
     if document["format"] == 1:

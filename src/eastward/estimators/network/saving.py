@@ -26,14 +26,12 @@ from eastward.estimators.saved_decision import (
     decision_tensors,
     old_decision,
     restore_decision,
+    restore_shared,
+    shared_document,
 )
 from eastward.saved_folder import (
     SavedFolder,
-    feature_names,
     finite,
-    metric_document,
-    metric_of,
-    plain,
     restored,
 )
 from eastward.training.members import Members
@@ -80,24 +78,18 @@ def _tensors(model: EASTClassifier) -> dict[str, Tensor]:
 
 
 def _description(model: EASTClassifier) -> dict[str, Any]:
-    parameters = {k: plain(v) for k, v in model.get_params().items() if k not in NOT_SAVED}
+    shared = shared_document(model, NOT_SAVED, NAMED)
     if not isinstance(model.metric, str):
-        parameters["metric"] = None  # an object; the metric below is the same one
+        shared["parameters"]["metric"] = None  # an object; the metric of the document is the same
     encoder = model.encoder_
     return {
-        "parameters": parameters,
+        **shared,
         "encoder": None if encoder is None else asdict(encoder),
         **({} if model.multilabel_ else decision_document(model)),
         "stage": asdict(model._stage),  # noqa: SLF001 - this file is the other half of the class
-        "metric": metric_document(model.metric_, NAMED),
         "own_module": model.module is not None,
-        "classes": model.classes_.tolist(),
-        "classes_dtype": str(model.classes_.dtype),
         "multilabel": model.multilabel_,
         "n_folds": model.n_folds_,
-        "n_features_in": model.n_features_in_,
-        "feature_names_in": feature_names(model),
-        "report": finite(model.report_),
         "history": finite(model.history_),
     }
 
@@ -121,15 +113,11 @@ def _described(
     parameters = {name: restored(value) for name, value in document["parameters"].items()}
     model = cls(**{**parameters, "module": module})
     model.hidden = tuple(model.hidden)
-    model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
+    restore_shared(model, document)
     model.multilabel_, model.n_folds_ = document["multilabel"], document["n_folds"]
-    model.n_features_in_ = document["n_features_in"]
-    if document["feature_names_in"] is not None:
-        model.feature_names_in_ = np.asarray(document["feature_names_in"], dtype=object)
-    model.metric_ = metric_of(document["metric"])
     if model.metric is None:
         model.metric, model.metric_options = model.metric_, None
-    model.report_, model.history_ = document["report"], document["history"]
+    model.history_ = document["history"]
     model.n_iter_ = len(model.history_)
     scaling = {k.removeprefix("scaler."): v for k, v in tensors.items() if k.startswith("scaler.")}
     model.scaler_ = Scaler.from_tensors(scaling) if scaling else None
