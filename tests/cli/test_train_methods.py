@@ -156,6 +156,27 @@ def test_train_from_takes_data_metric_and_winner(compared, tmp_path):
     assert done.json["metric"]["name"] == "f1_macro"
 
 
+@pytest.mark.parametrize(
+    ("method", "kept"), [("random_forest_tuned", True), ("random_forest", False)]
+)
+def test_the_command_keeps_constraints_if_the_method_can(method, kept):
+    from types import SimpleNamespace
+
+    import typer
+
+    from eastward.cli import app
+    from eastward.cli.recommended import train_command
+
+    command = typer.main.get_command(app).commands["compare"]
+    words = ["claims.csv", "-t", "fraud", "--subject-to", "recall[yes] >= 0.9"]
+    context = command.make_context("compare", words)
+    told = SimpleNamespace(params=context.params, command=command, info_name="compare")
+    expected = " --subject-to 'recall[yes] >= 0.9'" if kept else ""
+    assert train_command(told, method) == (
+        f"eastward train claims.csv --target fraud{expected} --method {method} --out model"
+    )
+
+
 def test_train_from_nothing_is_told(tmp_path):
     done = run("train", "--from", tmp_path, "-o", tmp_path / "m")
     assert done.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SHARED = (
     "metric",
     "prefer",
     "cost",
+    "subject_to",
     "ignore",
     "group",
     "time",
@@ -41,25 +43,37 @@ PATHS = ("data", "cost")
 
 def train_command(context: Any, method: str, folder: str = "model") -> str:
     """The `eastward train` that fits ``method`` to the data of the `eastward compare` in ``context``."""
-    words = _shared_words(context).replace("eastward compare", "eastward train", 1)
+    words = _shared_words(context, _kept_by(method)).replace(
+        "eastward compare", "eastward train", 1
+    )
     return f"{words} --method {method} --out {folder}"
 
 
 def compare_command(context: Any) -> str:
     """The `eastward compare` that judges methods on the data of the `eastward train` in ``context``."""
-    return _shared_words(context).replace("eastward train", "eastward compare", 1)
+    return _shared_words(context, SHARED).replace("eastward train", "eastward compare", 1)
 
 
-def _shared_words(context: Any) -> str:
+def _kept_by(method: str) -> tuple[str, ...]:
+    """What both commands have; a method that does not tune its decision was judged by constraints, but keeps none."""
+    from eastward import metrics
+    from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
+
+    tuned = tunes_decision(BUILT_IN[method].make(Settings(metrics.get("f1_macro"))))
+    return SHARED if tuned else tuple(name for name in SHARED if name != "subject_to")
+
+
+def _shared_words(context: Any, shared: Sequence[str]) -> str:
     left_out: dict[str, Any] = {
-        parameter.name: None for parameter in context.command.params if parameter.name not in SHARED
+        parameter.name: None for parameter in context.command.params if parameter.name not in shared
     }
     return command_line(context, **left_out)
 
 
 def remember(context: Any, method: str, folder: Path) -> None:
     """Write what `eastward train --from` needs into the folder of a comparison."""
-    given = {name: context.params[name] for name in SHARED if context.params.get(name)}
+    shared = _kept_by(method)
+    given = {name: context.params[name] for name in shared if context.params.get(name)}
     for name in PATHS:
         if name in given:
             given[name] = str(Path.cwd() / given[name])
