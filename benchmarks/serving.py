@@ -79,7 +79,7 @@ def answers(folder: Path) -> dict[str, dict[str, float]]:
         "help": best_of(3, lambda: measured("--help")),
         "wrong option": best_of(3, lambda: measured("train", table, "--tarmget", "y", code=2)),
         "missing column": best_of(
-            3, lambda: measured("train", table, "-t", "z", "-o", folder / "none", code=1)
+            3, lambda: measured("train", table, "-t", "z", "-o", folder / "none", code=2)
         ),
     }
 

@@ -171,15 +171,16 @@ def _lightgbm_tree(block: str, output: int, num_outputs: int) -> Nodes:
     kinds = split[4].astype(int)
     if any(len(part) != inner for part in split) or (kinds & (CATEGORY | ZERO_IS_MISSING)).any():
         raise ValueError("a tree of LightGBM with categories or missing zeros")
-    children = [np.where(part < 0, inner - 1 - part, part).astype(int) for part in (left, right)]
-    children[0][inner:] = -1
+    # Leaf number l stands at inner + l, and LightGBM calls it -1 - l.
+    left, right = (np.where(p < 0, inner - 1 - p, p).astype(int) for p in (left, right))
+    left[inner:] = -1
     values = np.zeros((inner + len(leaves), num_outputs))
     values[inner:, output] = leaves
     missing_left = np.ones(inner + len(leaves), dtype=bool)
     # Where training missed nothing, LightGBM takes what is missing for zero.
     by_rule, as_zero = (kinds & LEFT_IF_MISSING) > 0, threshold[:inner] >= 0
     missing_left[:inner] = np.where(kinds & NAN_IS_MISSING, by_rule, as_zero)
-    return Nodes(feature.astype(int), threshold, *children, missing_left, values)
+    return Nodes(feature.astype(int), threshold, left, right, missing_left, values)
 
 
 def _padded(part: Array, inner: int, leaves: int) -> Array:
