@@ -29,6 +29,8 @@ from eastward.training.batches import take
 __all__ = ["EASTClassifier"]
 
 PREDICTION_ROWS = 65_536
+# What the default network computes for so many rows stays in the processor's cache: a third of the time is saved.
+CACHED_ROWS = 1024
 
 
 class EASTClassifier(MultilabelDecisions):
@@ -372,10 +374,11 @@ class EASTClassifier(MultilabelDecisions):
         features = construction.checked_features(self, X, reset=False)
         features = construction.encoded(self, features, self.encoder_)
         count = len(next(iter(features.values())) if isinstance(features, dict) else features)
+        size = CACHED_ROWS if isinstance(self.members_, StackedMLP) else PREDICTION_ROWS
         parts = []
         with torch.no_grad():
-            for start in range(0, count, PREDICTION_ROWS):
-                chosen = take(features, slice(start, start + PREDICTION_ROWS))
+            for start in range(0, count, size):
+                chosen = take(features, slice(start, start + size))
                 parts.append(self._member_scores(construction.network_inputs(chosen, self.scaler_)))
         return torch.cat(parts).numpy()
 
