@@ -137,13 +137,14 @@ PARTS = {"answers": answers, "compare": comparison, "row": row, "million": milli
 
 
 def shown(found: dict[str, dict[str, float]]) -> str:
-    lines = ["| | wall | processor | bar |", "|---|---|---|---|"]
+    lines = ["| | wall | processor | bar | load before |", "|---|---|---|---|---|"]
     for name, seconds in found.items():
         bar = BARS[name]
         unit, factor = ("ms", 1000) if name == "row" else ("s", 1)
         wall, processor = (f"{seconds[k] * factor:.1f} {unit}" for k in ("wall", "processor"))
         counted = "processor" if name == "million" else "wall"
-        lines.append(f"| {name} | {wall} | {processor} | {bar * factor:g} {unit} ({counted}) |")
+        asked = f"{bar * factor:g} {unit} ({counted})"
+        lines.append(f"| {name} | {wall} | {processor} | {asked} | {seconds['load']:.1f} |")
     return "\n".join(lines)
 
 
@@ -158,7 +159,7 @@ def write(found: dict[str, dict[str, float]]) -> None:
 A made-up table of 1 000 rows and 20 columns, the model that `eastward train` trains by default, {os.cpu_count()}
 cores, Python {platform.python_version()}. `compare` and the answers are whole commands, start-up included; `row` is the
 median of {CALLS} calls through a loaded folder, on one thread; `million` is `eastward predict` from Parquet to Parquet
-without its start-up.
+without its start-up. The load is what ran beside it: from two on, wall time says little on two cores.
 
 {shown({name: kept[name] for name in BARS if name in kept})}
 
@@ -177,7 +178,8 @@ def main() -> None:
         folder = Path(name)
         claims().to_csv(folder / "table.csv", index=False)
         for part in options.only:
-            found |= PARTS[part](folder)
+            load = os.getloadavg()[0]
+            found |= {name: {**spent, "load": load} for name, spent in PARTS[part](folder).items()}
             print(shown(found), flush=True)
     if options.write:
         write(found)
