@@ -1,8 +1,8 @@
 """How long a user waits: an answer of the command line, a comparison, one row, a million rows.
 
-    python benchmarks/serving.py                      # all of it, about five minutes
-    python benchmarks/serving.py --only row million   # parts of it
-    python benchmarks/serving.py --write              # keep the figures under results/serving/
+    python -m benchmarks.speed.serving                      # all of it, about five minutes
+    python -m benchmarks.speed.serving --only row million   # parts of it
+    python -m benchmarks.speed.serving --write              # keep the figures under results/serving/
 
 The table has 1 000 rows and 20 columns: 18 numbers, one of them with gaps, and two of words. The model is what
 `eastward train` trains by default, loaded from its folder. Every part but `row` runs in processes of its own; wall and
@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import make_classification
 
-RESULTS = Path(__file__).parents[1] / "results" / "serving"
+RESULTS = Path(__file__).parents[2] / "results" / "serving"
 COMMAND = [sys.executable, "-c", "from eastward.cli import main; main()"]
 MILLION, CALLS = 1_000_000, 300
 # What issue 20 of the project asks for, in seconds.
@@ -163,7 +163,7 @@ without its start-up. The load is what ran beside it: from two on, wall time say
 
 {shown({name: kept[name] for name in BARS if name in kept})}
 
-Regenerate with `python benchmarks/serving.py --write`.
+Regenerate with `python -m benchmarks.speed.serving --write`.
 """
     (RESULTS / "README.md").write_text(text)
 
