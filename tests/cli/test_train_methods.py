@@ -151,6 +151,7 @@ def test_train_from_takes_data_metric_and_winner(compared, tmp_path):
     winner = json.loads((folder / "recommended.json").read_text())["method"]
     assert done.json["method"]["name"] == winner
     assert done.json["metric"]["name"] == "f1"
+    assert "recommended by the comparison" in (tmp_path / "m" / "README.md").read_text()
     assert "claim" not in [c["name"] for c in load_model(tmp_path / "m").task["columns"]]
     done = run("train", "--from", folder, "-o", tmp_path / "n", "-m", "f1_macro", "--json")
     assert done.json["metric"]["name"] == "f1_macro"

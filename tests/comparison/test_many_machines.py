@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.distributed]
 METHODS = {
     "naive_bayes": GaussianNB(),
     # Dask runs folds on the cluster, too, unless they are told to stay where their cell is.
-    "tuned_naive_bayes": TunedDecisionClassifierCV(GaussianNB(), "f1_macro", cv=3),
+    "tuned_naive_bayes": TunedDecisionClassifierCV(GaussianNB(), "f1_macro", cv=3, random_state=0),
     "logistic": LogisticRegression(),
 }
 
@@ -88,5 +88,5 @@ def test_the_folds_of_a_tuned_classifier_run_on_a_cluster_as_well(cluster):
     X, y = overlapping(rows=240)
     alone = METHODS["tuned_naive_bayes"].fit(X, y).decision_.matrix
     with joblib.parallel_config("dask"):
-        shared = TunedDecisionClassifierCV(GaussianNB(), "f1_macro", cv=3).fit(X, y)
+        shared = TunedDecisionClassifierCV(GaussianNB(), "f1_macro", cv=3, random_state=0).fit(X, y)
     assert shared.decision_.matrix.tolist() == alone.tolist()

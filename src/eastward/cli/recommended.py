@@ -12,7 +12,7 @@ import typer
 from eastward._files import read_document
 from eastward.cli.options import command_line
 
-__all__ = ["compare_command", "defaults_from", "remember", "train_command"]
+__all__ = ["compare_command", "defaults_from", "is_recommended", "remember", "train_command"]
 
 RECOMMENDED = "recommended.json"
 # What both commands have; the model is trained on the same rows, for the same metric, with the same networks.
@@ -98,3 +98,8 @@ def defaults_from(context: Any, folder: Path | None) -> Path | None:
         raise typer.BadParameter(f"{message} ({RECOMMENDED}: {reason}).")
     context.default_map = document
     return folder
+
+
+def is_recommended(context: Any) -> bool:
+    """Whether the method comes from the comparison of ``--from``, not from the command line."""
+    return str(context.get_parameter_source("method").name) == "DEFAULT_MAP"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from eastward.cli.errors import going_on
 from eastward.cli.folders import REPORT, check_folder
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
-from eastward.cli.recommended import compare_command, defaults_from
+from eastward.cli.recommended import compare_command, defaults_from, is_recommended
 
 __all__ = ["train"]
 
@@ -225,6 +226,8 @@ def train(
     parameters = with_prior(parameters, task.classes)
     plan = FitPlan(name, bound, parameters, holdout, seed, decision=decision)
     plan = chosen_for(task, plan, asked)
+    if is_recommended(context):
+        plan = replace(plan, reason="recommended by the comparison")
     say(f"method   {plan.label}: {plan.reason}")
     # Only networks write checkpoints to go on from.
     again = command_line(context, resume=plan.is_network or None, overwrite=None)

@@ -81,7 +81,7 @@ class _Numbers:
         if column.dtype.kind not in "biuf":
             return self.otherwise(column)
         with np.errstate(over="ignore"):
-            values = column.to_numpy(dtype=np.float32, na_value=np.nan)
+            values = np.asarray(column.to_numpy(dtype=np.float32, na_value=np.nan))
         return values[:, None]
 
 
@@ -106,7 +106,7 @@ class _Words:
             position = self._position(word)
             if position is not None:
                 table[row, position] = 1
-        return table[codes]
+        return np.asarray(table[codes])
 
     def _position(self, word: Any) -> int | None:
         if pd.isna(word):

@@ -109,7 +109,9 @@ def _described(folder: Any) -> dict[str, Any]:
     """Arguments of MLflow's functions; a folder that cannot be loaded is refused here, not on the server."""
     model = load_model(folder)
     names = [f"probability_{name}" for name in label_names(model.classes)]
-    outputs = [ColSpec(AnyType(), "prediction"), *(ColSpec(DataType.double, n) for n in names)]
+    label: Any = AnyType
+    outputs: list[Any] = [ColSpec(label(), "prediction")]
+    outputs += [ColSpec(DataType.double, name) for name in names]
     return {
         "loader_module": __name__,
         "data_path": str(Path(folder)),
