@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types
 from numba.extending import intrinsic
 
 __all__ = [
@@ -31,7 +31,9 @@ __all__ = [
     "exp_of_negative",
     "first_at_least",
     "float_of",
+    "floats_at",
     "is_nan",
+    "labels_at",
     "largest",
     "not_finite",
     "place_of",
@@ -92,6 +94,37 @@ def bits_of(typing_context: Any, number: Any) -> Any:  # noqa: ARG001 - numba's 
         return builder.bitcast(arguments[0], ir.IntType(32))
 
     return types.int32(types.float32), build
+
+
+@intrinsic
+def _float_pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.float32)(types.int64), build
+
+
+@intrinsic
+def _label_pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.int64)(types.int64), build
+
+
+@njit(**INLINE)
+def floats_at(address: Any, count: Any) -> Any:
+    """The float32 numbers of a tensor, given where they lie; none at address 0.
+
+    An address costs a tenth of what it takes to make an array of a tensor and hand it to a compiled function.
+    """
+    return carray(_float_pointer(address), (count if address else 0,))
+
+
+@njit(**INLINE)
+def labels_at(address: Any, count: Any) -> Any:
+    """The int64 labels of a tensor, given where they lie."""
+    return carray(_label_pointer(address), (count,))
 
 
 @njit(**EXACT)

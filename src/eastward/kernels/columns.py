@@ -24,8 +24,15 @@ from eastward.kernels.arithmetic import (
     ZERO,
     bits_of,
     exp_of_negative,
+    floats_at,
     is_nan,
+    labels_at,
     not_finite,
+)
+from eastward.kernels.conversions import (
+    add_two_class_tables,
+    by_memberships,
+    by_second_membership,
 )
 
 __all__ = ["column_pullback", "column_tables", "slope_at", "step_at"]
@@ -110,18 +117,18 @@ def _masses(labels: Any, weights: Any, ignored: Any, on: Any, off: Any) -> Any:
 
 @njit(**FAST)
 def column_tables(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
-    pieces: Any,
-    begin: Any,
-    end: Any,
-    paired: Any,
-    tables: Any,
+    samples: Any, options: Any, pieces: Any, begin: Any, end: Any, kept_at: Any, tables: Any
 ) -> Any:
-    """Add tp, fp, fn, tn ``(G, 4, L)`` of rows ``begin`` to ``end`` of flat columns; what was wrong."""
-    width, wrong = tables.shape[2], FINE
+    """Add the tables of rows ``begin`` to ``end``: of columns that are labels, or of the pair of two classes.
+
+    What was wrong. Nothing is kept.
+    """
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, _, pair = options
+    width, wrong = 1 if pair else size, FINE
+    logits = floats_at(logits_at, count * size)
+    labels, weights = labels_at(label_at, count * width), floats_at(weights_at, count * width)
+    columns = np.zeros((pieces.shape[0], 4, 1)) if pair else tables
     # One column: many rows make a run; several: each row is one.
     run = RUN if width == 1 else width
     work = np.empty((4, run), np.float32)
@@ -132,12 +139,15 @@ def column_tables(
         own = weights[start:stop] if weights.size else weights
         if not _masses(labels[start:stop], own, ignored, on, off):
             return BAD_LABEL
+        paired = pair and size == 2
         wrong = max(wrong, _probabilities(logits, start, paired, p, opposite))
         for g in range(pieces.shape[0]):
             if width == 1:
-                _add_run(p, opposite, on, off, pieces[g], tables[g])
+                _add_run(p, opposite, on, off, pieces[g], columns[g])
             else:
-                _add_row(p, opposite, on, off, pieces[g], tables[g])
+                _add_row(p, opposite, on, off, pieces[g], columns[g])
+    if pair:
+        add_two_class_tables(columns, matrix, tables)
     return wrong
 
 
@@ -170,19 +180,30 @@ def _add_run(p: Any, opposite: Any, on: Any, off: Any, piece: Any, table: Any) -
 
 @njit(**FAST)
 def column_pullback(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
+    samples: Any,
+    options: Any,
     pieces: Any,
     begin: Any,
     end: Any,
-    paired: Any,
     slopes: Any,
-    gradient: Any,
+    factor: Any,
+    filled: Any,
+    gradient_at: Any,
 ) -> None:
-    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(G, 2, L)`` by memberships of "yes" and "no"."""
-    width = slopes.shape[2]
+    """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes of the tables' shape."""
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, _, pair = options
+    width, paired = 1 if pair else size, pair and size == 2
+    logits, gradient = floats_at(logits_at, count * size), floats_at(gradient_at, count * size)
+    labels, weights = labels_at(label_at, count * width), floats_at(weights_at, count * width)
+    if pair:
+        by, nan = by_second_membership(slopes, factor, matrix)
+    else:
+        by, nan = by_memberships(slopes, factor, matrix)
+    if nan:
+        # Compiled sums know no NaN.
+        gradient[begin * size : end * size] = np.float32(np.nan)
+        return
     run = RUN if width == 1 else width
     work = np.empty((5, run), np.float32)
     for start in range(begin * width, end * width, run):
@@ -198,7 +219,7 @@ def column_pullback(
         _probabilities(logits, start, paired, p, opposite)
         by_step[:] = ZERO
         for g in range(pieces.shape[0]):
-            _pull(p, on, off, pieces[g], slopes[g], by_step)
+            _pull(p, on, off, pieces[g], by[g], by_step)
         for j in range(stop - start):
             by_step[j] *= p[j] * opposite[j]
         if paired:

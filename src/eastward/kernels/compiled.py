@@ -1,9 +1,11 @@
-"""The two passes compiled by numba, for the CPU: rows are shared between threads."""
+"""The two passes compiled by numba, for the CPU: rows are shared between threads.
+
+Compiled functions are handed addresses, and arrays only of the size of a table.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,164 +13,118 @@ import torch
 from torch import Tensor
 
 from eastward.kernels.columns import column_pullback, column_tables
-from eastward.kernels.conversions import by_memberships, two_class_tables
 from eastward.kernels.fixed import fixed_pullback, fixed_tables
-from eastward.kernels.problems import (
-    NOT_FINITE,
-    Problem,
-    Samples,
-    step_in_thresholds,
-    step_pieces,
-)
-from eastward.kernels.rows import SUMS, counts_of_sums, row_pullback, row_tables
-from eastward.kernels.sharing import everywhere, parts_of
+from eastward.kernels.problems import NOT_FINITE, Problem, Samples
+from eastward.kernels.rows import row_pullback, row_tables
+from eastward.kernels.sharing import LEAST_TO_SHARE, everywhere, parts_of
 
 __all__ = ["pullback", "tables"]
 
-_NOTHING = np.empty(0, np.float32)
+# Both passes of each kind of problem.
+_PASSES: dict[str, tuple[Any, Any]] = {
+    "top2": (row_tables, row_pullback),
+    "fixed": (fixed_tables, fixed_pullback),
+    "pair": (column_tables, column_pullback),
+    "labels": (column_tables, column_pullback),
+}
 
 
-def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Tensor | None]:
+def tables(
+    problem: Problem, samples: Samples, *, keep: bool
+) -> tuple[np.ndarray, int, Tensor | None]:
     """See :class:`~eastward.kernels.problems.Kernel`."""
-    logits, labels, weights = _arrays(samples)
+    logits = samples.logits
     # Exponentials are half of the work on rows of classes.
-    kept = torch.empty_like(samples.logits) if keep and problem.kind == "top2" else None
-    room = _NOTHING if kept is None else kept.numpy()
-    if logits.ndim == 2:
-        result, wrong = _tables(problem, logits, labels, weights, room)
+    kept = torch.empty_like(logits) if keep and problem.kind == "top2" else None
+    room = 0 if kept is None else kept.data_ptr()
+    size = 2 if problem.kind == "pair" else logits.shape[-1]
+    shape = (len(problem.constants), size if problem.matrix else 4, size)
+    if logits.dim() == 2:
+        result = np.zeros(shape)
+        wrong = _add_tables(problem, _addresses(samples), room, result)
     else:
-        number = len(logits)
-        groups = zip(logits, labels, _each(weights, number), _each(room, number), strict=True)
-        found = [_tables(problem, *group) for group in groups]
-        result, wrong = np.stack([table for table, _ in found]), max(each for _, each in found)
+        result, wrong = np.zeros((len(logits), *shape)), 0
+        for given, at, into in zip(_groups(samples), _places(logits, room), result, strict=True):
+            wrong = max(wrong, _add_tables(problem, given, at, into))
     if wrong == NOT_FINITE:
         # Compiled sums know no NaN; a table that is none says what happened.
         result[:] = np.nan
-    return torch.from_numpy(result), wrong, kept
+    return result, wrong, kept
 
 
 def pullback(
-    problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None = None
+    problem: Problem,
+    samples: Samples,
+    slopes: Any,
+    factors: Tensor | float,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
-    logits, labels, weights = _arrays(samples)
-    result = torch.empty_like(samples.logits) if kept is None else kept
-    filled = kept is not None
-    if logits.ndim == 2:
-        given = (logits, labels, weights, slopes.numpy(), result.numpy())
-        _pullback(problem, filled, *given)
+    logits, filled = samples.logits, kept is not None
+    result = torch.empty_like(logits) if kept is None else kept
+    if isinstance(slopes, Tensor):
+        slopes = slopes.numpy()
+    if logits.dim() == 2:
+        given = (_addresses(samples), slopes, float(factors), result.data_ptr())
+        _write_gradient(problem, filled, *given)
         return result
-    each = (logits, labels, _each(weights, len(logits)), slopes.numpy(), result.numpy())
-    for group in zip(*each, strict=True):
-        _pullback(problem, filled, *group)
+    each = torch.as_tensor(factors).expand(len(logits)).tolist()
+    places = _places(logits, result.data_ptr())
+    for group in zip(_groups(samples), slopes, each, places, strict=True):
+        _write_gradient(problem, filled, *group)
     return result
 
 
-def _arrays(samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _addresses(samples: Samples) -> tuple[int, int, int, int, int]:
+    """Where logits, labels and weights (0: none) of one group lie, rows, columns."""
     logits, labels, weights = samples
-    return logits.numpy(), labels.numpy(), _NOTHING if weights is None else weights.numpy()
+    where = 0 if weights is None else weights.data_ptr()
+    return (logits.data_ptr(), labels.data_ptr(), where, *logits.shape[-2:])
 
 
-def _each(array: np.ndarray, groups: int) -> Any:
-    return array if array is not _NOTHING else [array] * groups
+def _groups(samples: Samples) -> Iterator[tuple[int, ...]]:
+    """:func:`_addresses` of each group."""
+    for group in zip(*(part for part in samples if part is not None), strict=True):
+        yield _addresses(Samples(group[0], group[1], group[2] if len(group) == 3 else None))
 
 
-def _tables(
-    problem: Problem,
-    logits: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    room: np.ndarray,
-) -> tuple[np.ndarray, int]:
-    """Tables ``(G, 4, C)`` or ``(G, C, C)`` of one group, and what was wrong."""
-    grid, size = len(problem.thresholds), logits.shape[1]
-    if problem.kind in ("pair", "labels"):
-        pair = problem.kind == "pair"
-        group = (logits.reshape(-1), labels.reshape(-1), weights.reshape(-1))
-        shape, options = (grid, 4, 1 if pair else size), (pair and size == 2,)
-        columns, wrong = _added_up(column_tables, problem, group, len(logits), options, shape)
-        if not pair:
-            return columns, wrong
-        result = np.empty((grid, 2 if problem.matrix else 4, 2))
-        two_class_tables(columns, problem.matrix, result)
-        return result, wrong
-    group, shape = (logits, labels, weights), (grid, size if problem.matrix else SUMS, size)
-    kernel, rest = (
-        (fixed_tables, ()) if problem.kind == "fixed" else (row_tables, (room.reshape(-1),))
-    )
-    sums, wrong = _added_up(kernel, problem, group, len(logits), (problem.matrix, *rest), shape)
-    if problem.matrix:
-        return sums, wrong
-    result = np.empty((grid, 4, size))
-    counts_of_sums(sums, result)
-    return result, wrong
+def _places(logits: Tensor, address: int) -> Iterator[int]:
+    """Where the part of each group begins in an array of the logits' shape; 0 if there is none."""
+    for group in range(len(logits)):
+        yield address and address + group * logits[0].nbytes
 
 
-def _added_up(
-    kernel: Callable[..., int],
-    problem: Problem,
-    group: tuple[Any, ...],
-    rows: int,
-    options: tuple[Any, ...],
-    shape: tuple[int, ...],
-) -> tuple[np.ndarray, int]:
-    """Sums of all parts, added in one order whatever thread is first: results do not vary from run to run."""
-    given = (*group, problem.ignored, _constants(problem))
-    parts = parts_of(rows, group[0].size)
-    if len(parts) == 1:
-        sums = np.zeros(shape)
-        return sums, kernel(*given, 0, rows, *options, sums)
-    copies = [np.zeros(shape) for _ in parts]
+def _add_tables(problem: Problem, given: tuple[int, ...], room: int, result: np.ndarray) -> int:
+    """Add the tables of one group to ``result``; what was wrong."""
+    kernel = _PASSES[problem.kind][0]
+    fixed = (given, problem.options, problem.constants)
+    if given[3] * given[4] < LEAST_TO_SHARE:
+        wrong: int = kernel(*fixed, 0, given[3], room, result)
+        return wrong
+    parts = parts_of(given[3], given[3] * given[4])
+    # Added in one order whatever thread is first: results do not vary from run to run.
+    copies = [np.zeros_like(result) for _ in parts]
     found = everywhere(
-        lambda begin, end, into: kernel(*given, begin, end, *options, into),
+        lambda begin, end, into: kernel(*fixed, begin, end, room, into),
         [(*part, copy) for part, copy in zip(parts, copies, strict=True)],
     )
-    return np.sum(copies, axis=0), max(found)
+    result += np.sum(copies, axis=0)
+    return max(found)
 
 
-def _pullback(
+def _write_gradient(
     problem: Problem,
     filled: bool,
-    logits: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
+    given: tuple[int, ...],
     slopes: np.ndarray,
-    out: np.ndarray,
+    factor: float,
+    place: int,
 ) -> None:
     """Write the gradient of one group."""
-    rows, elements = len(logits), logits.size
-    pair = problem.kind == "pair"
-    grid, kinds, size = slopes.shape
-    shape = (grid, kinds if problem.matrix and not pair else 2, 1 if pair else size)
-    by = np.empty(shape, np.float32)
-    if by_memberships(slopes, problem.matrix, pair, by):
-        # Compiled sums know no NaN.
-        out[:] = np.nan
+    kernel = _PASSES[problem.kind][1]
+    fixed, rest = (given, problem.options, problem.constants), (slopes, factor, filled, place)
+    if given[3] * given[4] < LEAST_TO_SHARE:
+        kernel(*fixed, 0, given[3], *rest)
         return
-    if pair or problem.kind == "labels":
-        kernel: Any = column_pullback
-        options: tuple[Any, ...] = (pair and logits.shape[1] == 2, by)
-        logits, labels, weights = logits.reshape(-1), labels.reshape(-1), weights.reshape(-1)
-        out = out.reshape(-1)
-    elif problem.kind == "fixed":
-        kernel, options = fixed_pullback, (problem.matrix, by)
-    else:
-        kernel, options = row_pullback, (problem.matrix, by[0], problem.detached, filled)
-    given = (logits, labels, weights, problem.ignored, _constants(problem))
-    parts = parts_of(rows, elements)
-    if len(parts) == 1:
-        kernel(*given, 0, rows, *options, out)
-    else:
-        everywhere(lambda begin, end: kernel(*given, begin, end, *options, out), parts)
-
-
-def _constants(problem: Problem) -> Any:
-    """The step at this temperature in float32."""
-    if problem.kind == "top2":
-        return _bends(problem.temperature)
-    return step_pieces(problem.thresholds, problem.temperature)
-
-
-@functools.lru_cache(maxsize=64)
-def _bends(temperature: float) -> tuple[np.float32, ...]:
-    return tuple(map(np.float32, step_in_thresholds(temperature)))
+    parts = parts_of(given[3], given[3] * given[4])
+    everywhere(lambda begin, end: kernel(*fixed, begin, end, *rest), parts)

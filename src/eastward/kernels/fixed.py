@@ -16,11 +16,14 @@ from eastward.kernels.arithmetic import (
     ONE,
     ZERO,
     exp_of_negative,
+    floats_at,
+    labels_at,
     largest,
     place_of,
 )
 from eastward.kernels.columns import slope_at, step_at
-from eastward.kernels.rows import add_row
+from eastward.kernels.conversions import by_memberships
+from eastward.kernels.rows import SUMS, add_row, counts_of_sums
 
 __all__ = ["fixed_pullback", "fixed_tables"]
 
@@ -57,18 +60,15 @@ def _steps(p: Any, opposite: Any, piece: Any, steps: Any) -> Any:
 
 @njit(**FAST)
 def fixed_tables(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
-    pieces: Any,
-    begin: Any,
-    end: Any,
-    matrix: Any,
-    sums: Any,
+    samples: Any, options: Any, pieces: Any, begin: Any, end: Any, kept_at: Any, tables: Any
 ) -> Any:
-    """Add the sums ``(G, SUMS, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; what was wrong."""
-    size, wrong = logits.shape[1], FINE
+    """Add the tables ``(G, 4, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; what was wrong. Nothing is kept."""
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, _, _ = options
+    grid, wrong = pieces.shape[0], FINE
+    logits = floats_at(logits_at, count * size).reshape(count, size)
+    labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
+    sums = tables if matrix else np.zeros((grid, SUMS, size))
     work = np.empty((3, size), np.float32)
     p, opposite, steps = work[0], work[1], work[2]
     for n in range(begin, end):
@@ -77,27 +77,38 @@ def fixed_tables(
         if not known:
             return BAD_LABEL
         wrong = max(wrong, _softmax(logits[n], p, opposite))
-        for g in range(pieces.shape[0]):
+        for g in range(grid):
             place, others = _steps(p, opposite, pieces[g], steps)
             add_row(steps, place, steps[place], others, label, weight, matrix, sums[g])
+    if not matrix:
+        for g in range(grid):
+            counts_of_sums(sums[g], tables[g])
     return wrong
 
 
 @njit(**FAST)
 def fixed_pullback(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
+    samples: Any,
+    options: Any,
     pieces: Any,
     begin: Any,
     end: Any,
-    matrix: Any,
     slopes: Any,
-    gradient: Any,
+    factor: Any,
+    filled: Any,
+    gradient_at: Any,
 ) -> None:
-    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(G, 2, C)`` or ``(G, C, C)``."""
-    size = logits.shape[1]
+    """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes of the tables' shape."""
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, _, _ = options
+    logits = floats_at(logits_at, count * size).reshape(count, size)
+    labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
+    gradient = floats_at(gradient_at, count * size).reshape(count, size)
+    by, nan = by_memberships(slopes, factor, matrix)
+    if nan:
+        # Compiled sums know no NaN.
+        gradient[begin:end] = np.float32(np.nan)
+        return
     work = np.empty((3, size), np.float32)
     p, opposite, steps = work[0], work[1], work[2]
     for n in range(begin, end):
@@ -108,8 +119,8 @@ def fixed_pullback(
         out[:] = ZERO
         for g in range(pieces.shape[0]):
             place, others = _steps(p, opposite, pieces[g], steps)
-            pulls = slopes[g, label if matrix else 1]
-            own = pulls[label] if matrix else slopes[g, 0, label]
+            pulls = by[g, label if matrix else 1]
+            own = pulls[label] if matrix else by[g, 0, label]
             base = own if place == label else pulls[place]
             inverse, mean = ONE / (steps[place] + others), ZERO
             for c in range(size):

@@ -6,7 +6,7 @@ Formulas and names are those of :mod:`eastward.kernels.rows` and :mod:`eastward.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from eastward.kernels.problems import (
     NOT_FINITE,
     Problem,
     Samples,
+    scaled,
     step_in_thresholds,
-    step_pieces,
 )
 
 __all__ = ["pullback", "tables", "what_is_wrong"]
@@ -81,10 +81,15 @@ def _by_class(blank: Tensor, places: Tensor, masses: Tensor) -> Tensor:
 
 
 def pullback(
-    problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None = None
+    problem: Problem,
+    samples: Samples,
+    slopes: Any,
+    factors: Tensor | float,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
     del kept
+    slopes = scaled(slopes, factors)
     if samples.is_one_group:
         return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]
     return _pullback(problem, samples, slopes)
@@ -212,9 +217,7 @@ def _column_tables(problem: Problem, samples: Samples) -> Tensor:
     p, opposite = torch.sigmoid(samples.logits), torch.sigmoid(-samples.logits)
     on, off = _sides(problem, samples)
     grid = []
-    for tau, lower, upper, first, middle, last in step_pieces(
-        problem.thresholds, problem.temperature
-    ).tolist():
+    for tau, lower, upper, first, middle, last in problem.constants.tolist():
         distance = p - tau
         low, high = distance < -lower, distance > upper
         start, end, centre = p * first, opposite * last, distance * middle
@@ -230,8 +233,8 @@ def _column_pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tens
     on, off = _sides(problem, samples)
     by = (slopes[:, :, :2] - slopes[:, :, 2:]).to(p.dtype).unsqueeze(3)
     by_p = torch.zeros_like(p)
-    pieces = step_pieces(problem.thresholds, problem.temperature).tolist()
-    for g, (tau, lower, upper, first, middle, last) in enumerate(pieces):
+    pieces = enumerate(problem.constants.tolist())
+    for g, (tau, lower, upper, first, middle, last) in pieces:
         distance = p - tau
         steep = torch.where(distance > upper, last, middle)
         steep = torch.where(distance < -lower, first, steep)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ __all__ = [
     "Kernel",
     "Problem",
     "Samples",
+    "scaled",
     "step_in_thresholds",
     "step_pieces",
 ]
@@ -27,7 +29,8 @@ __all__ = [
 FINE, MASKED, NOT_FINITE, BAD_LABEL = range(4)
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """The part of a loss that touches every sample.
 
     Attributes
@@ -56,6 +59,18 @@ class Problem(NamedTuple):
     matrix: bool
     ignored: int
     looks: bool = True
+
+    @cached_property
+    def constants(self) -> np.ndarray:
+        """The step in float32: ``(1, 5)`` in thresholds where they are dynamic, else ``(G, 6)`` pieces."""
+        if self.kind == "top2":
+            return np.array([step_in_thresholds(self.temperature)], np.float32)
+        return step_pieces(self.thresholds, self.temperature)
+
+    @cached_property
+    def options(self) -> tuple[int, bool, bool, bool]:
+        """What a compiled pass has to know: the ignored label, a matrix or counts, detached, two classes."""
+        return self.ignored, self.matrix, self.detached, self.kind == "pair"
 
 
 class Samples(NamedTuple):
@@ -93,7 +108,7 @@ class Kernel(Protocol):
 
     def tables(
         self, problem: Problem, samples: Samples, *, keep: bool
-    ) -> tuple[Tensor, int, Tensor | None]:
+    ) -> tuple[Tensor | np.ndarray, int, Tensor | None]:
         """Tables that add up over samples, what was wrong with the samples, and what the second pass can use.
 
         Counts ``([K,] G, 4, C)`` (tp, fp, fn, tn) or matrices ``([K,] G, C, C)``, in float64 where the device has it.
@@ -101,11 +116,17 @@ class Kernel(Protocol):
         """
 
     def pullback(
-        self, problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None
+        self,
+        problem: Problem,
+        samples: Samples,
+        slopes: Any,
+        factors: Tensor | float,
+        kept: Tensor | None,
     ) -> Tensor:
-        """The gradient ``([K,] N, C)`` at the logits, given that at the tables, of the tables' shape.
+        """The gradient ``([K,] N, C)`` at the logits, given that at the tables: slopes of their shape, times factors.
 
-        What was ``kept`` by the first pass may become the gradient, and is useless afterwards.
+        A factor is one number, or one for each group ``(K,)``. Slopes are a tensor, or an array on the CPU. What was
+        ``kept`` by the first pass may become the gradient, and is useless afterwards.
         """
 
 
@@ -125,7 +146,6 @@ def step_in_thresholds(temperature: float) -> tuple[float, ...]:
     return room, 1 + 2.5 * temperature, temperature / room, middle, temperature
 
 
-@functools.lru_cache(maxsize=64)
 def step_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray:
     """One row for each threshold: itself, how far the middle piece reaches below and above it, three slopes.
 
@@ -138,3 +158,17 @@ def step_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray
     heat = torch.tensor(temperature, dtype=torch.float64)
     columns = (taus, *step_ends(taus, heat), *step_slopes(taus, heat))
     return torch.stack(columns, dim=1).float().numpy()
+
+
+def scaled(slopes: Any, factors: Tensor | float) -> Tensor:
+    """The slopes as a tensor, times one factor or one for each group.
+
+    Examples
+    --------
+    >>> scaled(np.ones((1, 2)), 3.0)
+    tensor([[3., 3.]], dtype=torch.float64)
+    """
+    tensor: Tensor = torch.as_tensor(slopes)
+    if isinstance(factors, Tensor) and factors.dim():
+        factors = factors.view(-1, 1, 1, 1)
+    return tensor * factors

@@ -29,9 +29,12 @@ from eastward.kernels.arithmetic import (
     exp_of_negative,
     first_at_least,
     float_of,
+    floats_at,
+    labels_at,
     largest,
     place_of,
 )
+from eastward.kernels.conversions import by_memberships
 
 __all__ = ["SUMS", "add_row", "counts_of_sums", "row_pullback", "row_tables"]
 
@@ -108,25 +111,22 @@ def _first(constants: Any, second: Any, rest: Any) -> Any:
 
 @njit(**FAST)
 def row_tables(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
-    constants: Any,
-    begin: Any,
-    end: Any,
-    matrix: Any,
-    kept: Any,
-    sums: Any,
+    samples: Any, options: Any, constants: Any, begin: Any, end: Any, kept_at: Any, tables: Any
 ) -> Any:
-    """Add the sums ``(1, SUMS, C)`` or the matrix ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
+    """Add the tables ``(1, 4, C)`` or ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
 
-    If ``kept`` has room, the powers of all rows stay there for the second pass.
+    If ``kept_at`` is an address, the powers of all rows stay there for the second pass.
     """
-    size, wrong = logits.shape[1], FINE
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, _, _ = options
+    wrong, step = FINE, _unpacked(constants)
+    logits = floats_at(logits_at, count * size).reshape(count, size)
+    labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
+    kept = floats_at(kept_at, count * size)
     rows = max(1, BLOCK // size)
     work, places = np.empty((2, rows * size), np.float32), np.empty(rows, np.int64)
     powers, steps = work[0], work[1, :size]
+    sums = tables[0] if matrix else np.zeros((SUMS, size))
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
         if kept.size:
@@ -139,9 +139,18 @@ def row_tables(
                 return BAD_LABEL
             place = places[n - start]
             row = powers[(n - start) * size : (n - start + 1) * size]
-            own, others = _steps(row, place, constants, steps)
-            add_row(steps, place, own, others, label, weight, matrix, sums[0])
+            own, others = _steps(row, place, step, steps)
+            add_row(steps, place, own, others, label, weight, matrix, sums)
+    if not matrix:
+        counts_of_sums(sums, tables[0])
     return wrong
+
+
+@njit(**INLINE)
+def _unpacked(constants: Any) -> Any:
+    """The step as five numbers, which stay in registers."""
+    row = constants[0]
+    return row[0], row[1], row[2], row[3], row[4]
 
 
 @njit(**INLINE)
@@ -195,45 +204,49 @@ def add_row(
         sums[_WRONG, c] += steps[c] * share
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def counts_of_sums(sums: Any, counts: Any) -> None:
-    """Fill ``counts`` ``(G, 4, C)`` with tp, fp, fn, tn, given the sums ``(G, SUMS, C)``."""
-    grid, size = sums.shape[0], sums.shape[2]
-    for g in range(grid):
-        total = sums[g, _TRUE].sum()
-        for c in range(size):
-            counts[g, 0, c] = sums[g, _FOUND, c]
-            counts[g, 1, c] = sums[g, _WRONG, c] + sums[g, _WRONG_FIRST, c]
-            counts[g, 2, c] = sums[g, _MISSED, c]
-            spared = (total - sums[g, _TRUE, c]) - sums[g, _OTHERS_FIRST, c]
-            spared = spared - sums[g, _WRONG, c] if spared > _ROUNDING * total else 0.0
-            counts[g, 3, c] = max(spared, 0.0) + sums[g, _LEFT_FIRST, c]
+    """Fill ``counts`` ``(4, C)`` with tp, fp, fn, tn, given the sums ``(SUMS, C)``."""
+    total = sums[_TRUE].sum()
+    for c in range(sums.shape[1]):
+        counts[0, c] = sums[_FOUND, c]
+        counts[1, c] = sums[_WRONG, c] + sums[_WRONG_FIRST, c]
+        counts[2, c] = sums[_MISSED, c]
+        spared = (total - sums[_TRUE, c]) - sums[_OTHERS_FIRST, c]
+        spared = spared - sums[_WRONG, c] if spared > _ROUNDING * total else 0.0
+        counts[3, c] = max(spared, 0.0) + sums[_LEFT_FIRST, c]
 
 
 @njit(**FAST)
 def row_pullback(
-    logits: Any,
-    labels: Any,
-    weights: Any,
-    ignored: Any,
+    samples: Any,
+    options: Any,
     constants: Any,
     begin: Any,
     end: Any,
-    matrix: Any,
     slopes: Any,
-    detached: Any,
+    factor: Any,
     filled: Any,
-    gradient: Any,
+    gradient_at: Any,
 ) -> None:
-    """Write the gradient of rows ``begin`` to ``end``, given slopes ``(2, C)`` or ``(C, C)``.
+    """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes ``(1, 4, C)`` or ``(1, C, C)``.
 
-    The two rows are the derivatives by a membership of the true class and of another one. If ``filled``, the powers of
-    the first pass are where the gradient will be.
+    If ``filled``, the powers of the first pass are where the gradient will be.
     """
-    size = logits.shape[1]
+    logits_at, label_at, weights_at, count, size = samples
+    ignored, matrix, detached, _ = options
+    step = _unpacked(constants)
+    logits = floats_at(logits_at, count * size).reshape(count, size)
+    labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
+    flat = floats_at(gradient_at, count * size)
+    gradient = flat.reshape(count, size)
+    by, nan = by_memberships(slopes, factor, matrix)
+    if nan:
+        # Compiled sums know no NaN.
+        gradient[begin:end] = np.float32(np.nan)
+        return
     rows = max(1, BLOCK // size)
-    places, pulls = np.empty(rows, np.int64), slopes[1].copy()
-    flat = gradient.reshape(-1)
+    places, pulls = np.empty(rows, np.int64), by[0, 1].copy()
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
         if not filled:
@@ -243,11 +256,11 @@ def row_pullback(
             label, weight, _ = place_of(labels[n], given, ignored, size)
             place = first_at_least(gradient[n], ONE) if filled else places[n - start]
             if matrix:
-                _pull_row(gradient[n], place, slopes[label], weight, constants, detached)
+                _pull_row(gradient[n], place, by[0, label], weight, step, detached)
                 continue
-            pulls[label] = slopes[0, label]
-            _pull_row(gradient[n], place, pulls, weight, constants, detached)
-            pulls[label] = slopes[1, label]
+            pulls[label] = by[0, 0, label]
+            _pull_row(gradient[n], place, pulls, weight, step, detached)
+            pulls[label] = by[0, 1, label]
 
 
 @njit(**INLINE)

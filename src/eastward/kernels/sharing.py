@@ -15,16 +15,15 @@ from typing import Any
 
 import torch
 
-__all__ = ["SHARE_OF_A_THREAD", "everywhere", "parts_of"]
+__all__ = ["LEAST_TO_SHARE", "SHARE_OF_A_THREAD", "everywhere", "parts_of"]
 
 # Elements of work that are worth a thread of their own: waking one takes longer than the arithmetic on fewer.
 SHARE_OF_A_THREAD = 524_288
+LEAST_TO_SHARE = 2 * SHARE_OF_A_THREAD
 
 
 def parts_of(rows: int, elements: int) -> list[tuple[int, int]]:
     """Rows for each thread; one part where there is too little to share."""
-    if elements < 2 * SHARE_OF_A_THREAD:
-        return [(0, rows)]
     number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
     edges = [rows * part // number for part in range(number + 1)]
     return list(pairwise(edges))

@@ -13,7 +13,7 @@ import triton  # type: ignore[import-untyped]  # it ships no types
 from torch import Tensor
 
 from eastward.kernels import plain
-from eastward.kernels.problems import FINE, Problem, Samples, step_in_thresholds
+from eastward.kernels.problems import FINE, Problem, Samples, scaled, step_in_thresholds
 from eastward.kernels.tiled_rows import pullback_kernel, tables_kernel
 
 __all__ = ["pullback", "tables"]
@@ -53,12 +53,17 @@ def _tables(problem: Problem, samples: Samples) -> Tensor:
 
 
 def pullback(
-    problem: Problem, samples: Samples, slopes: Tensor, kept: Tensor | None = None
+    problem: Problem,
+    samples: Samples,
+    slopes: Any,
+    factors: Tensor | float,
+    kept: Tensor | None = None,
 ) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
     del kept
     if samples.logits.shape[-1] > MOST_CLASSES:
-        return plain.pullback(problem, samples, slopes)
+        return plain.pullback(problem, samples, slopes, factors)
+    slopes = scaled(slopes, factors)
     if samples.is_one_group:
         return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]
     return _pullback(problem, samples, slopes)

@@ -83,30 +83,47 @@ class TableLoss:
         """
         if tables.dim() == 4:
             return torch.stack([self(group, dtype=dtype, warn=warn) for group in tables])
+        if self._is_ordinary(tables):
+            return self._of_ordinary(tables.to(dtype))
         empty = is_empty(tables, warn=warn)
         return torch.where(empty, 0.0, self._of_filled(tables, dtype))
 
+    def has_closed_form(self, logits: Tensor) -> bool:
+        """Whether the metric has one for the classes of these logits, on a CPU."""
+        if not self.counted or not logits.is_cpu:
+            return False
+        size = logits.shape[-1] if self.multilabel else max(logits.shape[-1], 2)
+        if size not in self._forms:
+            self._forms[size] = closed_form_of(self.metric, size, exclusive=not self.multilabel)
+        return self._forms[size] is not None
+
     def with_slope(
-        self, tables: Tensor, *, dtype: torch.dtype, warn: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """The loss at tables and its derivative by them: in closed form where there is one, else by autograd."""
-        form = self._form(tables)
-        if form is not None:
-            return self._in_closed_form(tables, form, dtype, warn=warn)
-        with torch.enable_grad():
-            leaf = tables.detach().requires_grad_()
-            if self._is_ordinary(tables):
-                losses = self._of_ordinary(leaf.to(dtype))
-            else:
-                losses = self(leaf, dtype=dtype, warn=warn)
-            (slope,) = torch.autograd.grad(losses.sum() if losses.dim() else losses, leaf)
-        return losses.detach(), slope
+        self, tables: Tensor | np.ndarray, *, dtype: torch.dtype, warn: bool = False
+    ) -> tuple[Tensor, np.ndarray]:
+        """The losses at tables ``([K,] G, 4, C)`` in closed form, and their derivative; zero where a group is empty."""
+        given = tables.numpy() if isinstance(tables, Tensor) else tables
+        better, grid = self.metric.higher_is_better, given.shape[-3]
+        flat = given if given.ndim == 3 else given.reshape(-1, *given.shape[2:])
+        if self._fills and self._lacks(flat):
+            flat = self.with_virtual(torch.from_numpy(flat)).numpy()
+        form: Any = self._forms[flat.shape[2]]
+        values, slopes, mean, empty = form(flat, (-1.0 if better else 1.0) / grid)
+        if empty:
+            say_empty(warn=warn)
+            # So that the loss is zero.
+            nothing = flat.sum(axis=(1, 2)) == 0
+            values[nothing], slopes[nothing] = 1.0 if better else 0.0, 0.0
+            mean = values.mean()
+        if given.ndim == 3:
+            return torch.scalar_tensor(1 - mean if better else mean, dtype=dtype), slopes
+        means = torch.from_numpy(values.reshape(-1, grid).mean(1)).to(dtype)
+        return 1 - means if better else means, slopes.reshape(given.shape)
 
     def _is_ordinary(self, tables: Tensor) -> bool:
         """Whether tables of one group can be handed to the metric as they are; looking is cheap on a CPU."""
-        if tables.dim() != 3 or tables.device.type != "cpu":
+        if not (tables.is_cpu and _checks.can_inspect(tables)):
             return False
-        given = tables.numpy()
+        given = tables.detach().numpy()
         low, high = ORDINARY_MASSES
         return bool(low <= given.sum() <= high) and not (self._fills and self._lacks(given))
 
@@ -116,15 +133,6 @@ class TableLoss:
             return bool((given.sum(-1) <= 0).any())
         no_positives, no_negatives = given[:, 0] + given[:, 2] <= 0, given[:, 1] + given[:, 3] <= 0
         return bool(no_positives.any() or no_negatives.any())
-
-    def _form(self, tables: Tensor) -> ClosedForm | None:
-        """The closed form for this many classes, on a CPU."""
-        if not self.counted or tables.device.type != "cpu":
-            return None
-        size = tables.shape[-1]
-        if size not in self._forms:
-            self._forms[size] = closed_form_of(self.metric, size, exclusive=not self.multilabel)
-        return self._forms[size]
 
     def _of_filled(self, tables: Tensor, dtype: torch.dtype) -> Tensor:
         total = tables.detach().sum()
@@ -153,28 +161,6 @@ class TableLoss:
             pooled = self.metric.options.get("average") == "micro"
             return with_virtual_labels(tables, pooled=pooled)
         return with_virtual_classes(tables, counted=self.counted)
-
-    def _in_closed_form(
-        self, tables: Tensor, form: ClosedForm, dtype: torch.dtype, *, warn: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Losses of K groups (or one) and their derivative by the tables; zero where a group is empty."""
-        grid, better = tables.shape[-3], self.metric.higher_is_better
-        flat = tables if tables.dim() == 3 else tables.flatten(0, 1)
-        given = flat.numpy()
-        if self._fills and self._lacks(given):
-            given = self.with_virtual(flat).numpy()
-        values, slopes, masses, empty = form(given, (-1.0 if better else 1.0) / grid)
-        if empty:
-            say_empty(warn=warn)
-            # So that the loss is zero.
-            values[masses == 0] = 1.0 if better else 0.0
-            slopes[masses == 0] = 0.0
-        if tables.dim() == 3:
-            mean = values.item() if grid == 1 else values.mean().item()
-            loss = torch.scalar_tensor(1 - mean if better else mean, dtype=dtype)
-            return loss, torch.from_numpy(slopes)
-        means = torch.from_numpy(values.reshape(-1, grid).mean(1)).to(dtype)
-        return 1 - means if better else means, torch.from_numpy(slopes).view(tables.shape)
 
 
 def is_empty(tables: Tensor, *, warn: bool) -> Tensor:

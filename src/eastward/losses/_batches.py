@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from eastward import _checks
 from eastward._numerics import at_least_float32
@@ -18,6 +19,38 @@ class Batch(NamedTuple):
     logits: Tensor
     targets: Tensor
     sample_weight: Tensor | None
+
+
+def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
+    """Whether a batch is what most are: flat float32 logits and int64 labels on the CPU, without weights.
+
+    Nothing about the kind and the shape of such tensors needs a word, a change, or the definition.
+    """
+    if torch.compiler.is_compiling() or sample_weight is not None:
+        return False
+    if not (type(logits) is Tensor and type(targets) is Tensor):
+        return False
+    try:
+        return (
+            logits.dtype is torch.float32
+            and targets.dtype is torch.int64
+            and logits.layout is targets.layout is torch.strided
+            and logits.is_cpu
+            and targets.is_cpu
+            and logits.dim() == 2
+            and targets.shape == logits.shape[:1]
+            and logits.shape[1] > 1
+            and logits.is_contiguous()
+            and targets.is_contiguous()
+            and not logits.is_neg()
+            and not targets.is_neg()
+            and logits.data_ptr() != 0
+            and targets.data_ptr() != 0
+            and forward_ad.unpack_dual(logits).tangent is None
+        )
+    except (NotImplementedError, RuntimeError):
+        # Inside torch.func numbers do not lie in memory; nested tensors have no shape.
+        return False
 
 
 def prepare_batch(

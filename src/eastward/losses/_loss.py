@@ -12,9 +12,9 @@ from torch import Tensor
 from eastward import _checks
 from eastward.distributed import summed_gradient, total_table
 from eastward.losses._at_table import TableLoss
-from eastward.losses._batches import Batch, prepare_batch, result_dtype
+from eastward.losses._batches import Batch, is_ordinary, prepare_batch, result_dtype
 from eastward.losses._definition import Terms
-from eastward.losses._passes import Passes, Way, soft_tables, way_of
+from eastward.losses._passes import Passes, Ways, soft_tables
 from eastward.protocols import Reduce, Scalar
 
 __all__ = ["Between", "Steps"]
@@ -43,10 +43,15 @@ class Steps:
     ----------
     terms : Terms
         The options.
+
+    Notes
+    -----
+    A call right after a network's matrices finds its code outside the caches, where every function costs about 3 µs.
+    So an ordinary batch passes few of them: checks that cost a call each are for batches that are not.
     """
 
     def __init__(self, terms: Terms) -> None:
-        self.terms = terms
+        self.terms, self.ways = terms, Ways(terms)
         self.at_table = TableLoss(terms.metric, virtual=terms.virtual, multilabel=terms.multilabel)
 
     def loss(
@@ -59,8 +64,10 @@ class Steps:
         check_inputs: bool = True,
     ) -> Scalar:
         """The loss of logits, targets and weights as a user gives them, in the dtype of the result."""
-        batch, way, heat, check = self._prepared(caller, given, temperature, check_inputs)
-        return self._losses(batch, way, heat, between, check)
+        batch, passes, heat = self._prepared(
+            caller, given, temperature, between.reduce, check_inputs
+        )
+        return self._losses(batch, passes, heat, between, warn=check_inputs)
 
     def tables(
         self,
@@ -72,65 +79,70 @@ class Steps:
         check_inputs: bool = True,
     ) -> Tensor:
         """Step one alone, differentiable: tables add up over batches."""
-        batch, way, heat, check = self._prepared(caller, given, temperature, check_inputs)
-        return soft_tables(way, batch, self.terms, heat, reduce=reduce, check=check)
+        batch, passes, heat = self._prepared(caller, given, temperature, reduce, check_inputs)
+        return soft_tables(passes, batch, self.terms, heat, reduce)
 
     def losses(self, batch: Batch, temperature: Tensor | float, between: Between) -> Tensor:
         """Losses ``(K,)`` of K groups of samples that share nothing; values are not looked at."""
-        way = way_of(batch, self.terms, temperature)
-        return self._losses(batch, way, temperature, between, None)
+        passes = self.ways.passes(batch, temperature, between.reduce)
+        return self._losses(batch, passes, temperature, between, warn=False)
 
     def _prepared(
-        self, caller: str, given: tuple[Any, Any, Any], temperature: Tensor | float, looks: bool
-    ) -> tuple[Batch, Way, Tensor | float, Callable[[], object] | None]:
-        """The flat batch, its way, the temperature, and what looks at every value."""
+        self,
+        caller: str,
+        given: tuple[Any, Any, Any],
+        temperature: Tensor | float,
+        reduce: Reduce | None,
+        looks: bool,
+    ) -> tuple[Batch, Passes | None, Tensor | float]:
+        """The flat batch, its passes (None: by definition), and the temperature."""
         terms = self.terms
         prepare = partial(prepare_batch, caller, *given, terms.multilabel, terms.ignore_index)
-        batch = prepare(check_inputs=False)
         heat = _known_temperature(caller, temperature)
-        way = way_of(batch, terms, heat)
-        check = partial(prepare, check_inputs=True) if looks else None
+        ordinary = isinstance(heat, float) and not terms.multilabel and is_ordinary(*given)
+        batch = Batch(*given) if ordinary else prepare(check_inputs=False)
+        check = prepare if looks else None
+        passes = self.ways.passes(batch, heat, reduce, check, ordinary=ordinary)
         # A kernel looks at logits and whole labels by itself, and asks for a check when something is wrong.
-        if check is not None and (way.kernel is None or batch.targets.is_floating_point()):
-            check()
-        elif check is not None and batch.sample_weight is not None:
+        if looks and (passes is None or batch.targets.is_floating_point()):
+            prepare()
+        elif looks and batch.sample_weight is not None:
             _checks.weights(caller, batch.sample_weight)
-        return batch, way, heat, check
+        return batch, passes, heat
 
     def _losses(
         self,
         batch: Batch,
-        way: Way,
+        passes: Passes | None,
         temperature: Tensor | float,
         between: Between,
-        check: Callable[[], object] | None,
+        *,
+        warn: bool,
     ) -> Tensor:
-        dtype = torch.float64 if batch.logits.dtype == torch.float64 else torch.float32
-        warn = check is not None
-        if way.kernel is None:
-            tables = soft_tables(way, batch, self.terms, temperature, reduce=between.reduce)
+        logits = batch.logits
+        dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        if passes is None or not self.at_table.has_closed_form(logits):
+            tables = soft_tables(passes, batch, self.terms, temperature, between.reduce)
             losses = self.at(tables, between, dtype, warn=warn)
         else:
-            number = float(temperature)
-            passes = Passes(way, batch, self.terms, number, between.reduce, check)
-            losses = self._by_kernel(batch.logits, passes, between, dtype, warn=warn)
-        wanted = result_dtype(batch.logits)
-        return losses if losses.dtype == wanted else losses.to(wanted)
+            losses = self._in_closed_form(logits, passes, between, dtype, warn=warn)
+        return losses if losses.dtype is logits.dtype else losses.to(result_dtype(logits))
 
-    def _by_kernel(
+    def _in_closed_form(
         self, logits: Tensor, passes: Passes, between: Between, dtype: torch.dtype, *, warn: bool
     ) -> Tensor:
         """Tables, loss and slope now, and one node of the graph that knows the way back."""
         learns = logits.requires_grad and torch.is_grad_enabled()
         tables = passes.tables(keep=learns)
         if between.reduce is not None:
-            tables = between.reduce(tables)
+            tables = between.reduce(torch.as_tensor(tables))
         if between.anchor is not None:
-            tables = between.anchor(tables, dtype)
+            tables = between.anchor(torch.as_tensor(tables), dtype)
         losses, slope = self.at_table.with_slope(tables, dtype=dtype, warn=warn)
         if not learns:
             return losses
-        joined: Tensor = _Loss.apply(logits, _Back(self, passes, between, tables, slope), (losses,))  # type: ignore[no-untyped-call]  # torch has no types here
+        back = _Back(self, passes, between, tables, slope)
+        joined: Tensor = _Loss.apply(logits, back, (losses,))  # type: ignore[no-untyped-call]  # torch has no types here
         return joined
 
     def at(self, tables: Tensor, between: Between, dtype: torch.dtype, *, warn: bool) -> Tensor:
@@ -151,8 +163,8 @@ class _Back(NamedTuple):
     steps: Steps
     passes: Passes
     between: Between
-    anchored: Tensor
-    slope: Tensor
+    anchored: Any
+    slope: Any
 
 
 class _Loss(torch.autograd.Function):
@@ -174,8 +186,7 @@ class _Loss(torch.autograd.Function):
         if back.between.reduce is not None:
             # Slopes at the summed table are alike in all processes: their sum needs the factors alone.
             by_losses = back.between.reduce(by_losses)
-        factors = by_losses.view(-1, 1, 1, 1) if by_losses.dim() else by_losses
-        return back.passes.pullback(logits, tuple(kept), back.slope * factors), None, None
+        return back.passes.pullback(logits, tuple(kept), back.slope, by_losses), None, None
 
 
 def _differentiable(back: _Back, logits: Tensor, by_losses: Tensor) -> Tensor:

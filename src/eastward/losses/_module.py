@@ -69,8 +69,10 @@ class LossModule(nn.Module):
     def sum_over_processes(self, logits: Any) -> Reduce | None:
         """The sum over processes, who in the first batch make sure that they have the same number of classes."""
         reduce = resolve_reduce(self.process_group)
+        if reduce is None:
+            return None
         asks = not (self.__dict__.get("_agreed") or torch.compiler.is_compiling())
-        if reduce is not None and asks and isinstance(logits, Tensor):
+        if asks and isinstance(logits, Tensor):
             agree_on_classes(type(self).__name__, logits, reduce)
             self.__dict__["_agreed"] = True
         return reduce

@@ -7,8 +7,9 @@ the two passes applies (``kernels``), they are one node of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
@@ -23,17 +24,10 @@ from eastward.losses._definition import Terms, defined_tables, in_units, unit_of
 from eastward.protocols import Reduce
 from eastward.steps import STEPS
 
-__all__ = ["WHY_DEFINITION", "Passes", "Way", "soft_tables", "way_of"]
+__all__ = ["WHY_DEFINITION", "Passes", "Ways", "soft_tables"]
 
 # No label is this one.
 _NOTHING_IGNORED = -(2**63)
-
-
-class Way(NamedTuple):
-    """How tables are computed: by a fast version of the two passes, or by definition (``kernel`` is None)."""
-
-    kind: str
-    kernel: Kernel | None
 
 
 def _learns(value: Any) -> bool:
@@ -44,71 +38,122 @@ def _is_plain(tensor: Tensor | None) -> bool:
     return tensor is None or (type(tensor) in (Tensor, nn.Parameter) and _checks.has_memory(tensor))
 
 
-# What the fast versions do not know, and how a batch is asked for it. Everything else goes through them.
-WHY_DEFINITION: dict[str, Callable[[Batch, Terms, Tensor | float], bool]] = {
-    "another step than the linear one": lambda _, terms, __: terms.step is not STEPS["linear"],
-    "double precision": lambda batch, _, __: batch.logits.dtype == torch.float64,
-    "a tensor of a class of its own, or inside torch.func": lambda batch, _, __: (
+# What the fast versions do not know. The first two are asked of the options of a loss, the others of a batch (an
+# ordinary one, see is_ordinary, need not be asked). Everything else goes through the fast versions.
+WHY_DEFINITION: dict[str, Callable[[Any], bool]] = {
+    "another step than the linear one": lambda terms: terms.step is not STEPS["linear"],
+    "a prior that learns": lambda terms: _learns(terms.prior),
+    "double precision": lambda batch: batch.logits.dtype == torch.float64,
+    "a tensor of a class of its own, or inside torch.func": lambda batch: (
         not all(_is_plain(part) for part in batch)
     ),
-    "forward-mode differentiation": lambda batch, _, __: (
+    "forward-mode differentiation": lambda batch: (
         forward_ad.unpack_dual(batch.logits).tangent is not None
     ),
-    "a temperature, a prior or weights that learn": lambda batch, terms, temperature: (
-        _learns(temperature) or _learns(terms.prior) or _learns(batch.sample_weight)
-    ),
+    "weights that learn": lambda batch: _learns(batch.sample_weight),
 }
+_OF_OPTIONS, _OF_BATCHES = tuple(WHY_DEFINITION.values())[:2], tuple(WHY_DEFINITION.values())[2:]
 
 
-def way_of(batch: Batch, terms: Terms, temperature: Tensor | float) -> Way:
-    """The way of a batch, chosen once."""
-    if terms.multilabel:
-        kind = "labels"
-    elif batch.logits.shape[-1] <= 2:
-        kind = "pair"
-    else:
-        kind = "top2" if terms.thresholds is None else "fixed"
-    if torch.compiler.is_compiling():
-        return Way(kind, None)
-    if any(asked(batch, terms, temperature) for asked in WHY_DEFINITION.values()):
-        return Way(kind, None)
-    return Way(kind, kernel_for(batch.logits.device.type, kind))
-
-
-def soft_tables(
-    way: Way,
-    batch: Batch,
-    terms: Terms,
-    temperature: Tensor | float,
-    *,
-    reduce: Reduce | None = None,
-    check: Callable[[], object] | None = None,
-) -> Tensor:
-    """Tables ``(G, C, C)`` or ``(G, 4, C)`` of samples, differentiable in the logits.
+class Ways:
+    """The ways of one loss: chosen once for each kind of problem and device, from the table in ``kernels.choice``.
 
     Parameters
     ----------
-    way : Way
-        As :func:`way_of` chose it.
-    batch : Batch
-        Logits ``(N, C)``, targets ``(N,)`` or ``(N, L)``, weights of the targets' shape. Or K groups of them,
-        ``(K, N, C)`` and so on, for tables ``(K, G, ...)``.
     terms : Terms
-        Of the loss.
-    temperature : Tensor or float
-        Of the step.
-    reduce : callable, optional
-        Sum over processes of the masses of classes, which a prior needs.
-    check : callable, optional
-        Looks at every value and says what is wrong; called when a pass found something.
+        The options of the loss.
     """
-    if way.kernel is None:
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._by_definition = any(asked(terms) for asked in _OF_OPTIONS)
+        self._pair, self._many = "pair", "top2" if terms.thresholds is None else "fixed"
+        if terms.multilabel:
+            self._pair = self._many = "labels"
+        self._kernels: dict[tuple[str, str], Kernel | None] = {}
+        self._problem: Problem | None = None
+
+    def passes(
+        self,
+        batch: Batch,
+        temperature: Tensor | float,
+        reduce: Reduce | None = None,
+        check: Callable[[], object] | None = None,
+        *,
+        ordinary: bool = False,
+    ) -> Passes | None:
+        """Both passes over a batch by a kernel, or None where tables are computed by definition.
+
+        Parameters
+        ----------
+        batch : Batch
+            Logits ``(N, C)``, targets ``(N,)`` or ``(N, L)``, weights of the targets' shape. Or K groups of them,
+            ``(K, N, C)`` and so on.
+        temperature : Tensor or float
+            Of the step.
+        reduce : callable, optional
+            Sum over processes of the masses of classes, which a prior needs.
+        check : callable, optional
+            Looks at every value and says what is wrong; called when a pass found something.
+        ordinary : bool, default=False
+            Whether the batch is known to be ordinary.
+        """
+        if self._by_definition or not (ordinary or _is_known(batch, temperature)):
+            return None
+        kind = self._pair if batch.logits.shape[-1] <= 2 else self._many
+        place = ("cpu" if ordinary else batch.logits.device.type, kind)
+        if place not in self._kernels:
+            self._kernels[place] = kernel_for(*place)
+        kernel = self._kernels[place]
+        if kernel is None:
+            return None
+        problem, number, looks = self._problem, float(temperature), check is not None
+        if problem is None or (problem.kind, problem.temperature, problem.looks) != (
+            kind,
+            number,
+            looks,
+        ):
+            # As long as nothing cools it stays.
+            self._problem = problem = self._new_problem(kind, number, looks=looks)
+        return Passes(kernel, problem, batch, self.terms, reduce, check)
+
+    def _new_problem(self, kind: str, temperature: float, *, looks: bool) -> Problem:
+        terms = self.terms
+        return Problem(
+            kind,
+            terms.thresholds or (0.5,),
+            temperature,
+            terms.detach_threshold,
+            terms.metric.needs_matrix and kind != "labels",
+            _NOTHING_IGNORED if terms.ignore_index is None else terms.ignore_index,
+            looks,
+        )
+
+
+def _is_known(batch: Batch, temperature: Tensor | float) -> bool:
+    """Whether the fast versions know such a batch."""
+    if torch.compiler.is_compiling() or _learns(temperature):
+        return False
+    return not any(asked(batch) for asked in _OF_BATCHES)
+
+
+def soft_tables(
+    passes: Passes | None,
+    batch: Batch,
+    terms: Terms,
+    temperature: Tensor | float,
+    reduce: Reduce | None = None,
+) -> Tensor:
+    """Tables ``(G, C, C)`` or ``(G, 4, C)`` of samples, differentiable in the logits; ``(K, G, ...)`` of K groups.
+
+    By the passes of this batch, or, if they are None, by definition.
+    """
+    if passes is None:
         return _defined(batch, terms, temperature, reduce)
-    passes = Passes(way, batch, terms, float(temperature), reduce, check)
     if batch.logits.requires_grad and torch.is_grad_enabled():
         tables: Tensor = _Tables.apply(batch.logits, passes)  # type: ignore[no-untyped-call]  # torch has no types here
         return tables
-    return passes.tables()
+    return torch.as_tensor(passes.tables())
 
 
 def _defined(
@@ -125,42 +170,36 @@ def _defined(
 
 
 class Passes:
-    """Both passes over the logits of one batch, which a kernel of this ``way`` computes; see :func:`soft_tables`."""
+    """Both passes over the logits of one batch, computed by a kernel; see :meth:`Ways.passes`."""
 
     def __init__(
         self,
-        way: Way,
+        kernel: Kernel,
+        problem: Problem,
         batch: Batch,
         terms: Terms,
-        temperature: float,
         reduce: Reduce | None,
         check: Callable[[], object] | None,
     ) -> None:
-        self.kernel: Any = way.kernel
-        self.check, self.dtype = check, batch.logits.dtype
-        self._batch = (batch.targets, batch.sample_weight, terms, temperature, reduce)
-        ignored = _NOTHING_IGNORED if terms.ignore_index is None else terms.ignore_index
-        self.problem = Problem(
-            way.kind,
-            terms.thresholds or (0.5,),
-            temperature,
-            terms.detach_threshold,
-            terms.metric.needs_matrix and way.kind != "labels",
-            ignored,
-            check is not None,
-        )
-        labels = _labels(batch.targets, ignored)
-        weights, self.unit = _weights(batch, labels, terms, reduce)
-        self.samples: Samples | None = Samples(_as_float32(batch.logits), labels, weights)
+        self.kernel, self.problem, self.check = kernel, problem, check
+        self.dtype = batch.logits.dtype
+        self._batch = (batch.targets, batch.sample_weight, terms, reduce)
+        labels = _labels(batch.targets, problem.ignored)
+        weights, self.unit = None, None
+        if batch.sample_weight is not None or terms.prior is not None:
+            weights, self.unit = _weights(batch, labels, terms, reduce)
+        self.samples: Samples | None = Samples(_as_float32(batch.logits.detach()), labels, weights)
         self._kept: Tensor | None = None
 
-    def tables(self, *, keep: bool = False) -> Tensor:
+    def tables(self, *, keep: bool = False) -> Tensor | np.ndarray:
         """Step one; ``keep`` what step three can use."""
-        tables, wrong, self._kept = self.kernel.tables(self.problem, self.samples, keep=keep)
+        samples: Any = self.samples
+        tables, wrong, self._kept = self.kernel.tables(self.problem, samples, keep=keep)
         if wrong != FINE:
             self._complain(wrong)
-        found: Tensor = tables if self.unit is None else tables * self.unit
-        return found
+        if self.unit is None:
+            return tables
+        return tables * (self.unit if isinstance(tables, Tensor) else self.unit.numpy())
 
     def _complain(self, wrong: int) -> None:
         if self.check is not None:
@@ -174,24 +213,25 @@ class Passes:
         samples, self.samples = self.samples, None
         return () if samples is None else (samples.labels, samples.weights)
 
-    def pullback(self, logits: Tensor, kept: tuple[Any, ...], slopes: Tensor) -> Tensor:
+    def pullback(
+        self, logits: Tensor, kept: tuple[Any, ...], slopes: Any, factors: Tensor | float = 1.0
+    ) -> Tensor:
         """Step three: the gradient at the logits, given that at the tables."""
         if self.unit is not None:
-            slopes = slopes * self.unit
-        samples = Samples(_as_float32(logits), *kept)
+            factors = factors * self.unit.reshape(self.unit.shape[:-3])
         # It may become the gradient, and is used once: a second pass backwards starts from the logits.
         left, self._kept = self._kept, None
-        found: Tensor = self.kernel.pullback(self.problem, samples, slopes.contiguous(), left)
+        samples = Samples(_as_float32(logits), *kept)
+        found: Tensor = self.kernel.pullback(self.problem, samples, slopes, factors, left)
         return found if found.dtype == self.dtype else found.to(self.dtype)
 
     def again(self, logits: Tensor) -> Tensor:
         """Step one by definition, which can be differentiated any number of times."""
-        targets, weights, terms, temperature, reduce = self._batch
-        return _defined(Batch(logits, targets, weights), terms, temperature, reduce)
+        targets, weights, terms, reduce = self._batch
+        return _defined(Batch(logits, targets, weights), terms, self.problem.temperature, reduce)
 
 
 def _as_float32(logits: Tensor) -> Tensor:
-    logits = logits.detach()
     if logits.dtype == torch.float32 and logits.is_contiguous() and not logits.is_neg():
         return logits
     return logits.float().resolve_neg().contiguous()
@@ -202,7 +242,7 @@ class _Tables(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, passes: Passes) -> Tensor:
-        tables = passes.tables(keep=True)
+        tables = torch.as_tensor(passes.tables(keep=True))
         ctx.passes = passes
         ctx.save_for_backward(logits, *passes.kept())
         return tables
@@ -215,13 +255,15 @@ class _Tables(torch.autograd.Function):
             tables = ctx.passes.again(logits)
             (found,) = torch.autograd.grad(tables, logits, slopes, create_graph=True)
             return found, None
-        return ctx.passes.pullback(logits, kept, slopes), None
+        return ctx.passes.pullback(logits, kept, slopes.contiguous()), None
 
 
 def _labels(targets: Tensor, ignored: int) -> Tensor:
     """Targets as int64; indicators may be given as other numbers."""
+    if targets.dtype == torch.int64 and targets.is_contiguous() and not targets.is_neg():
+        return targets
+    targets = targets.detach().resolve_neg()
     if targets.is_floating_point():
-        targets = targets.detach().resolve_neg()
         return torch.where(targets == ignored, ignored, (targets == 1).long())
     return targets.long().contiguous()
 

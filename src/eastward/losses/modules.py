@@ -186,7 +186,7 @@ class EASTLoss(LossModule):
     def _steps(self) -> Steps:
         """The three steps with these options; the same ones until an attribute is set, or the prior moves."""
         known: Steps | None = self.__dict__.get("_known_steps")
-        if known is not None and known.terms.prior is self.prior:
+        if known is not None and (known.terms.prior is None or known.terms.prior is self.prior):
             return known
         terms = Terms(
             self.metric if self.asked is None else self.asked.added_to(self.metric),

@@ -15,7 +15,7 @@ from eastward.losses._at_table import is_empty
 from eastward.losses._batches import Batch, prepare_batch, result_dtype
 from eastward.losses._definition import Terms, unit_of, wide_table
 from eastward.losses._module import LossModule
-from eastward.losses._passes import soft_tables, way_of
+from eastward.losses._passes import Ways, soft_tables
 from eastward.memberships import class_probabilities
 from eastward.metrics import get
 from eastward.protocols import Logits, Scalar, Step, Targets
@@ -97,9 +97,8 @@ class _GridLoss(LossModule):
             True,
             self.ignore_index,
         )
-        return soft_tables(
-            way_of(columns, terms, self.temperature), columns, terms, self.temperature
-        )
+        passes = Ways(terms).passes(columns, self.temperature)
+        return soft_tables(passes, columns, terms, self.temperature)
 
     def _one_against_rest(self, batch: Batch) -> Tensor:
         scores = class_probabilities(batch.logits)

@@ -134,13 +134,14 @@ class ClosedForm:
     Examples
     --------
     >>> recall = ClosedForm(RECALL, "macro", "skip")
-    >>> value, slope, mass, _ = recall(np.array([[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 3.0]]]))
+    >>> value, slope, _, _ = recall(np.array([[[3.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 3.0]]]))
     >>> value, slope[0, 0, 1]
     (array([0.625]), np.float64(0.125))
     """
 
     def __init__(self, quotients: Quotients, average: str, absent: str) -> None:
         self.average, self.absent = average, absent
+        self._evaluate = _fastest()
         upper = np.broadcast_arrays(*(_column(numerator) for numerator, _ in quotients.terms))
         lower = np.broadcast_arrays(*(_column(denominator) for _, denominator in quotients.terms))
         self._given = (
@@ -154,16 +155,15 @@ class ClosedForm:
 
     def __call__(
         self, tables: np.ndarray, scale: float = 1.0
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Values ``(R,)`` of counts ``(R, 4, C)``, their derivatives times ``scale``, masses ``(R,)``, and if one is 0.
+    ) -> tuple[np.ndarray, np.ndarray, float, bool]:
+        """Values ``(R,)`` of counts ``(R, 4, C)``, derivatives times ``scale``, the mean value, and if a table is empty.
 
         The masses of true classes do not depend on the model: what tp and fn, or fp and tn, have in common in their
         derivatives is left out.
         """
-        values, masses = np.empty(len(tables)), np.empty(len(tables))
-        slope = np.empty(tables.shape)
-        empty: bool = _fastest()(tables, *self._given, scale, values, slope, masses)
-        return values, slope, masses, empty
+        values, slope = np.empty(len(tables)), np.empty(tables.shape)
+        mean, empty = self._evaluate(tables, *self._given, scale, values, slope)
+        return values, slope, mean, empty
 
 
 _AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -183,9 +183,11 @@ def _value_and_slope(
     scale: float,
     value: np.ndarray,
     derivative: np.ndarray,
-    mass: np.ndarray,
-) -> bool:
-    """The closed form, in terms that both NumPy and numba know; results go into the last three. Whether a mass is 0."""
+) -> tuple[float, bool]:
+    """The closed form, in terms that both NumPy and numba know; results go into the last two arguments.
+
+    Mean value, and whether a table is empty.
+    """
     number, size = tables.shape[0], tables.shape[2]
     masses = tables.sum(axis=2).sum(axis=1)
     counts = tables.sum(axis=2).reshape(number, 4, 1) if average == _MICRO else tables
@@ -219,8 +221,7 @@ def _value_and_slope(
     weights = weights * np.where(none, 0.0, 1.0 / np.where(none, 1.0, total))
     value[:] = (values * weights).sum(axis=1)
     derivative[:] = slope * (weights * scale).reshape(number, 1, -1)
-    mass[:] = masses
-    return bool((masses == 0.0).any())
+    return value.mean(), bool((masses == 0.0).any())
 
 
 @functools.cache
