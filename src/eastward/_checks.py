@@ -274,7 +274,11 @@ def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None
 def weights(caller: str, sample_weight: Tensor) -> None:
     """Sample weights must be finite and not negative."""
     tensor(caller, "sample_weight", sample_weight)
-    if not can_inspect(sample_weight):
+    if not can_inspect(sample_weight) or sample_weight.numel() == 0:
+        return
+    low, high = sample_weight.detach().aminmax()
+    # NaN is neither.
+    if low >= 0 and high < torch.inf:
         return
     bad = ~(torch.isfinite(sample_weight) & (sample_weight >= 0))
     if bool(bad.any()):

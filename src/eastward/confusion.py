@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import at_least_float32, safe_divide
+from eastward._numerics import VANISHED, at_least_float32, safe_divide
 from eastward._samples import flatten_samples
 from eastward.protocols import Confusion, Memberships, Reduce, Targets
 
@@ -448,7 +448,8 @@ def weights_of_prior(
     blank = weights.new_zeros(*weights.shape[:-1], size)
     present = blank.scatter_add(-1, labels, weights)
     present = reduce(present) if reduce is not None else present
-    return weights * safe_divide(wanted, present).gather(-1, labels)
+    # An absent class has no weight to scale; ignored samples, which stand at class 0, weigh nothing.
+    return weights * (wanted / present.clamp_min(VANISHED)).gather(-1, labels)
 
 
 def weights_of_rates(

@@ -18,8 +18,7 @@ from torch import Tensor
 from eastward.confusion import Counts
 from eastward.decisions._inputs import Sample
 from eastward.metrics import Metric, as_metric
-from eastward.metrics.closed_forms import closed_form_of
-from eastward.metrics.quotients import ClosedForm
+from eastward.metrics.closed_forms import Form, closed_form_of
 
 # Entries of a stack of tables that are held at one time (32 MB in float64).
 CELLS_AT_ONCE = 4_000_000
@@ -76,7 +75,7 @@ class Merit:
         tp, predicted, true = (blank.index_add(0, labels, mass).T for labels, mass in rows)
         return count_tables(tp, predicted, true, weights.sum(0).unsqueeze(1))
 
-    def _closed_form(self) -> ClosedForm | None:
+    def _closed_form(self) -> Form | None:
         if self.needs_matrix:
             return None
         return closed_form_of(self.metric, self.num_classes, exclusive=self.exclusive)

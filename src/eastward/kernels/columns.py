@@ -29,11 +29,7 @@ from eastward.kernels.arithmetic import (
     labels_at,
     not_finite,
 )
-from eastward.kernels.conversions import (
-    add_two_class_tables,
-    by_memberships,
-    by_second_membership,
-)
+from eastward.kernels.conversions import add_two_class_tables, by_memberships
 
 __all__ = ["column_pullback", "column_tables", "slope_at", "step_at"]
 
@@ -117,12 +113,15 @@ def _masses(labels: Any, weights: Any, ignored: Any, on: Any, off: Any) -> Any:
 
 @njit(**FAST)
 def column_tables(
-    samples: Any, options: Any, pieces: Any, begin: Any, end: Any, kept_at: Any, tables: Any
+    samples: Any,
+    options: Any,
+    pieces: Any,
+    begin: Any,
+    end: Any,
+    kept_at: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
+    tables: Any,
 ) -> Any:
-    """Add the tables of rows ``begin`` to ``end``: of columns that are labels, or of the pair of two classes.
-
-    What was wrong. Nothing is kept.
-    """
+    """Add the tables of rows ``begin`` to ``end``, of labels or of the pair of two classes; what was wrong."""
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, _, pair = options
     width, wrong = 1 if pair else size, FINE
@@ -187,7 +186,7 @@ def column_pullback(
     end: Any,
     slopes: Any,
     factor: Any,
-    filled: Any,
+    filled: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
     gradient_at: Any,
 ) -> None:
     """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes of the tables' shape."""
@@ -196,10 +195,7 @@ def column_pullback(
     width, paired = 1 if pair else size, pair and size == 2
     logits, gradient = floats_at(logits_at, count * size), floats_at(gradient_at, count * size)
     labels, weights = labels_at(label_at, count * width), floats_at(weights_at, count * width)
-    if pair:
-        by, nan = by_second_membership(slopes, factor, matrix)
-    else:
-        by, nan = by_memberships(slopes, factor, matrix)
+    by, nan = by_memberships(slopes, factor, matrix, pair)
     if nan:
         # Compiled sums know no NaN.
         gradient[begin * size : end * size] = np.float32(np.nan)

@@ -10,7 +10,7 @@ from numba import njit
 
 from eastward.kernels.arithmetic import EXACT, bits_of, is_nan
 
-__all__ = ["add_two_class_tables", "by_memberships", "by_second_membership"]
+__all__ = ["add_two_class_tables", "by_memberships"]
 
 
 @njit(**EXACT)
@@ -31,44 +31,27 @@ def add_two_class_tables(columns: Any, matrix: Any, tables: Any) -> None:
 
 
 @njit(**EXACT)
-def by_memberships(slopes: Any, factor: Any, matrix: Any) -> Any:
+def by_memberships(slopes: Any, factor: Any, matrix: Any, pair: Any) -> Any:
     """``factor`` times derivatives ``(G, 2, C)`` by a membership of the true class and of another; whether one is NaN.
 
-    What a sample gives to tp it takes from fn, and what it gives to fp it takes from tn. A matrix stays as it is,
-    ``(G, C, C)``.
+    What a sample gives to tp it takes from fn, and what it gives to fp it takes from tn. Two classes have one column,
+    the membership of the second: ``(G, 2, 1)``. A matrix of more classes stays as it is, ``(G, C, C)``.
     """
     grid, kinds, size = slopes.shape
-    by = np.empty((grid, kinds if matrix else 2, size), np.float32)
+    by = np.empty((grid, kinds if matrix else 2, 1 if pair else size), np.float32)
     for g in range(grid):
         for kind in range(by.shape[1]):
-            for c in range(size):
-                taken = 0.0 if matrix else slopes[g, 2 + kind, c]
-                by[g, kind, c] = factor * (slopes[g, kind, c] - taken)
-    return by, _has_nan(by)
-
-
-@njit(**EXACT)
-def by_second_membership(slopes: Any, factor: Any, matrix: Any) -> Any:
-    """``factor`` times derivatives ``(G, 2, 1)`` by the membership of the second of two classes, where it is true and not.
-
-    Whether one is NaN, too.
-    """
-    by = np.empty((slopes.shape[0], 2, 1), np.float32)
-    for g in range(slopes.shape[0]):
-        for kind in range(2):
-            if matrix:
-                # Rows are true classes.
-                by[g, kind, 0] = factor * (slopes[g, 1 - kind, 1] - slopes[g, 1 - kind, 0])
-            else:
-                second = slopes[g, kind, 1] - slopes[g, 2 + kind, 1]
-                first = slopes[g, 1 - kind, 0] - slopes[g, 3 - kind, 0]
-                by[g, kind, 0] = factor * (second - first)
-    return by, _has_nan(by)
-
-
-@njit(**EXACT)
-def _has_nan(numbers: Any) -> Any:
+            for c in range(by.shape[2]):
+                if pair and matrix:
+                    # Rows are true classes.
+                    slope = slopes[g, 1 - kind, 1] - slopes[g, 1 - kind, 0]
+                elif pair:
+                    slope = slopes[g, kind, 1] - slopes[g, 2 + kind, 1]
+                    slope -= slopes[g, 1 - kind, 0] - slopes[g, 3 - kind, 0]
+                else:
+                    slope = slopes[g, kind, c] - (0.0 if matrix else slopes[g, 2 + kind, c])
+                by[g, kind, c] = factor * slope
     nan = False
-    for number in numbers.flat:
+    for number in by.flat:
         nan = nan or is_nan(bits_of(number))
-    return nan
+    return by, nan

@@ -60,9 +60,15 @@ def _steps(p: Any, opposite: Any, piece: Any, steps: Any) -> Any:
 
 @njit(**FAST)
 def fixed_tables(
-    samples: Any, options: Any, pieces: Any, begin: Any, end: Any, kept_at: Any, tables: Any
+    samples: Any,
+    options: Any,
+    pieces: Any,
+    begin: Any,
+    end: Any,
+    kept_at: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
+    tables: Any,
 ) -> Any:
-    """Add the tables ``(G, 4, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; what was wrong. Nothing is kept."""
+    """Add the tables ``(G, 4, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; what was wrong."""
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, _, _ = options
     grid, wrong = pieces.shape[0], FINE
@@ -95,7 +101,7 @@ def fixed_pullback(
     end: Any,
     slopes: Any,
     factor: Any,
-    filled: Any,
+    filled: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
     gradient_at: Any,
 ) -> None:
     """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes of the tables' shape."""
@@ -104,7 +110,7 @@ def fixed_pullback(
     logits = floats_at(logits_at, count * size).reshape(count, size)
     labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
     gradient = floats_at(gradient_at, count * size).reshape(count, size)
-    by, nan = by_memberships(slopes, factor, matrix)
+    by, nan = by_memberships(slopes, factor, matrix, False)
     if nan:
         # Compiled sums know no NaN.
         gradient[begin:end] = np.float32(np.nan)

@@ -27,7 +27,6 @@ from eastward.kernels.arithmetic import (
     ZERO,
     bits_of,
     exp_of_negative,
-    first_at_least,
     float_of,
     floats_at,
     labels_at,
@@ -51,14 +50,13 @@ _ROUNDING = 1e-14
 
 
 @njit(**INLINE)
-def _fill(logits: Any, start: Any, stop: Any, powers: Any, places: Any) -> Any:
-    """Fill rows of ``powers`` with exp(z - largest z), and ``places`` with where that is; what is wrong."""
+def _fill(logits: Any, start: Any, stop: Any, powers: Any) -> Any:
+    """Fill rows of ``powers`` with exp(z - largest z); what is wrong."""
     size, wrong = logits.shape[1], FINE
     for n in range(start, stop):
         row = logits[n]
         top, found = largest(row)
         wrong = max(wrong, found)
-        places[n - start] = first_at_least(row, top)
         shifted = powers[(n - start) * size : (n - start + 1) * size]
         for c in range(size):
             shifted[c] = row[c] - top
@@ -69,11 +67,13 @@ def _fill(logits: Any, start: Any, stop: Any, powers: Any, places: Any) -> Any:
 
 @njit(**INLINE)
 def _below(powers: Any) -> Any:
-    """The sum of the powers below 1, the largest of them, and how many are 1.
+    """The sum of the powers below 1, the largest of them, how many are 1, and the place of the first of those.
 
-    Positive floats have the order of their bits, and the maximum of integers becomes vectors.
+    Positive floats have the order of their bits, and the maximum of integers becomes vectors. A loop that ends at the
+    first 1 would be shorter, but no compiler makes vectors of it.
     """
     rest, second, ties = ZERO, _NONE, _NONE
+    place = np.int32(powers.shape[0] - 1)
     for c in range(powers.shape[0]):
         bits = bits_of(powers[c])
         is_first = bits >= _BITS_OF_ONE
@@ -81,7 +81,8 @@ def _below(powers: Any) -> Any:
         second = max(second, _NONE if is_first else bits)
         # Numba widens sums of integers; narrow ones make wider vectors.
         ties = np.int32(ties + (_ONE_MORE if is_first else _NONE))
-    return rest, float_of(second), ties
+        place = min(place, np.int32(c) if is_first else np.int32(powers.shape[0] - 1))
+    return rest, float_of(second), ties, place
 
 
 @njit(**INLINE)
@@ -113,7 +114,7 @@ def _first(constants: Any, second: Any, rest: Any) -> Any:
 def row_tables(
     samples: Any, options: Any, constants: Any, begin: Any, end: Any, kept_at: Any, tables: Any
 ) -> Any:
-    """Add the tables ``(1, 4, C)`` or ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
+    """Fill the tables ``(1, 4, C)`` or ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
 
     If ``kept_at`` is an address, the powers of all rows stay there for the second pass.
     """
@@ -124,22 +125,21 @@ def row_tables(
     labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
     kept = floats_at(kept_at, count * size)
     rows = max(1, BLOCK // size)
-    work, places = np.empty((2, rows * size), np.float32), np.empty(rows, np.int64)
+    work = np.empty((2, rows * size), np.float32)
     powers, steps = work[0], work[1, :size]
     sums = tables[0] if matrix else np.zeros((SUMS, size))
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
         if kept.size:
             powers = kept[start * size : stop * size]
-        wrong = max(wrong, _fill(logits, start, stop, powers, places))
+        wrong = max(wrong, _fill(logits, start, stop, powers))
         for n in range(start, stop):
             given = weights[n] if weights.size else ONE
             label, weight, known = place_of(labels[n], given, ignored, size)
             if not known:
                 return BAD_LABEL
-            place = places[n - start]
             row = powers[(n - start) * size : (n - start + 1) * size]
-            own, others = _steps(row, place, step, steps)
+            place, own, others = _steps(row, step, steps)
             add_row(steps, place, own, others, label, weight, matrix, sums)
     if not matrix:
         counts_of_sums(sums, tables[0])
@@ -154,10 +154,10 @@ def _unpacked(constants: Any) -> Any:
 
 
 @njit(**INLINE)
-def _steps(powers: Any, place: Any, constants: Any, steps: Any) -> Any:
-    """Fill ``steps`` with h, given the powers of a row; that of the largest class, and the sum of the others."""
+def _steps(powers: Any, constants: Any, steps: Any) -> Any:
+    """Fill ``steps`` with h, given the powers of a row; place and step of the largest class, the sum of the others."""
     low, _, slope, middle, _ = constants
-    rest, second, ties = _below(powers)
+    rest, second, ties, place = _below(powers)
     first, own, others, single = ONE, ZERO, ZERO, ties == _ONE_MORE
     if single:
         first, own, _, _, _ = _first(constants, second, rest)
@@ -171,8 +171,8 @@ def _steps(powers: Any, place: Any, constants: Any, steps: Any) -> Any:
     powers[place] = ONE
     if single:
         steps[place] = own
-        return own, others
-    return steps[place], others - steps[place]
+        return place, own, others
+    return place, steps[place], others - steps[place]
 
 
 @njit(**INLINE)
@@ -240,34 +240,33 @@ def row_pullback(
     labels, weights = labels_at(label_at, count), floats_at(weights_at, count)
     flat = floats_at(gradient_at, count * size)
     gradient = flat.reshape(count, size)
-    by, nan = by_memberships(slopes, factor, matrix)
+    by, nan = by_memberships(slopes, factor, matrix, False)
     if nan:
         # Compiled sums know no NaN.
         gradient[begin:end] = np.float32(np.nan)
         return
     rows = max(1, BLOCK // size)
-    places, pulls = np.empty(rows, np.int64), by[0, 1].copy()
+    pulls = by[0, 1].copy()
     for start in range(begin, end, rows):
         stop = min(start + rows, end)
         if not filled:
-            _fill(logits, start, stop, flat[start * size : stop * size], places)
+            _fill(logits, start, stop, flat[start * size : stop * size])
         for n in range(start, stop):
             given = weights[n] if weights.size else ONE
             label, weight, _ = place_of(labels[n], given, ignored, size)
-            place = first_at_least(gradient[n], ONE) if filled else places[n - start]
             if matrix:
-                _pull_row(gradient[n], place, by[0, label], weight, step, detached)
+                _pull_row(gradient[n], by[0, label], weight, step, detached)
                 continue
             pulls[label] = by[0, 0, label]
-            _pull_row(gradient[n], place, pulls, weight, step, detached)
+            _pull_row(gradient[n], pulls, weight, step, detached)
             pulls[label] = by[0, 1, label]
 
 
 @njit(**INLINE)
-def _pull_row(out: Any, place: Any, pulls: Any, weight: Any, constants: Any, detached: Any) -> None:
+def _pull_row(out: Any, pulls: Any, weight: Any, constants: Any, detached: Any) -> None:
     """From the powers of a row to its gradient, given the derivative by each membership."""
     low, _, slope, middle, _ = constants
-    rest, second, ties = _below(out)
+    rest, second, ties, place = _below(out)
     single = ties == _ONE_MORE
     first, own, own_slope, by_total = ONE, ZERO, ZERO, ZERO
     total = rest + np.float32(ties)

@@ -17,8 +17,7 @@ from eastward import _checks
 from eastward.confusion import Counts
 from eastward.metrics import Metric, as_metric
 from eastward.metrics._averaging import ABSENT_POLICIES
-from eastward.metrics.closed_forms import closed_form_of
-from eastward.metrics.quotients import ClosedForm
+from eastward.metrics.closed_forms import Form, closed_form_of
 from eastward.protocols import Scalar
 
 __all__ = ["TableLoss", "is_empty", "prepare_metric"]
@@ -65,7 +64,7 @@ class TableLoss:
         self.counted = multilabel or not metric.needs_matrix
         # Whether a little mass is given to what is missing.
         self._fills = virtual and (metric.needs_two_classes or (multilabel and metric.per_class))
-        self._forms: dict[int, ClosedForm | None] = {}
+        self._forms: dict[int, Form | None] = {}
 
     def __call__(
         self, tables: Tensor, *, dtype: torch.dtype = torch.float64, warn: bool = False

@@ -236,8 +236,7 @@ class EASTLoss(LossModule):
         if self.training:
             self.running_tables = new_buffer(mixed.to(dtype))
         # Scaled to the mass of this batch, the derivative has the size it has without history.
-        mass, mixed_mass = now.sum(), mixed.sum()
-        return mixed * (mass / torch.where(mixed_mass > 0, mixed_mass, 1.0))
+        return mixed * (now.sum() / mixed.sum().clamp_min(torch.finfo(mixed.dtype).tiny))
 
     def reset_running(self) -> None:
         """Forget the tables of past batches."""

@@ -21,7 +21,13 @@ from eastward.metrics._averaging import (
     normalised_counts,
     square_matrix,
 )
-from eastward.metrics.quotients import RECALL, SPECIFICITY, TWO_SIDED_RECALL
+from eastward.metrics.products import CORRELATION, KAPPA, KAPPA_OF_LABEL
+from eastward.metrics.quotients import (
+    RECALL,
+    SMALLEST_FACTOR,
+    SPECIFICITY,
+    TWO_SIDED_RECALL,
+)
 
 __all__ = [
     "accuracy",
@@ -31,9 +37,6 @@ __all__ = [
     "geometric_mean",
     "matthews_corrcoef",
 ]
-
-# Below this recall the G-mean's slope, G / (K r), is held constant: at r = 0 it is infinite.
-_SMALLEST_RECALL = 1e-12
 
 
 def accuracy(confusion: Tensor | Counts) -> Tensor:
@@ -120,13 +123,10 @@ def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
     tensor(0.5000)
     """
     counts = normalised_counts("matthews_corrcoef", confusion)
-    joint = counts.tp * counts.tn - counts.fp * counts.fn
-    of_truth = (counts.tp + counts.fn) * (counts.fp + counts.tn)
-    of_prediction = (counts.tp + counts.fp) * (counts.fn + counts.tn)
+    value = CORRELATION(counts)
     if counts.exclusive:
-        joint, of_truth, of_prediction = joint.sum(), of_truth.sum(), of_prediction.sum()
-    value = safe_divide(joint, safe_sqrt(of_truth) * safe_sqrt(of_prediction))
-    return value if counts.exclusive else _mean_where(value, ~(of_truth <= VANISHED))
+        return value
+    return _mean_where(value, ~(counts.true * (counts.fp + counts.tn) <= VANISHED))
 
 
 def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tensor:
@@ -159,13 +159,9 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
         _checks.one_of(caller, "weights", weights, ("linear", "quadratic"), otherwise="or None")
         return _weighted_kappa(square_matrix(caller, confusion), 1 if weights == "linear" else 2)
     counts = normalised_counts(caller, confusion)
-    joint = counts.tp * counts.tn - counts.fp * counts.fn
-    chance = (counts.tp + counts.fn) * (counts.fn + counts.tn)
     if counts.exclusive:
-        return safe_divide(joint.sum(), chance.sum())
-    # Of one label alone, both its classes disagree by chance.
-    chance = chance + (counts.fp + counts.tn) * (counts.tp + counts.fp)
-    return _mean_where(safe_divide(2 * joint, chance), ~(counts.true <= VANISHED))
+        return KAPPA(counts)
+    return _mean_where(KAPPA_OF_LABEL(counts), ~(counts.true <= VANISHED))
 
 
 def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> Tensor:
@@ -200,7 +196,7 @@ def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> T
     if absent == "one":
         recalls = torch.where(counts.true <= VANISHED, 1.0, recalls)
     chosen = class_mask(counts, absent)
-    logs = recalls.clamp_min(_SMALLEST_RECALL).log()
+    logs = recalls.clamp_min(SMALLEST_FACTOR).log()
     value = safe_divide((logs * chosen).sum(), chosen.sum()).exp()
     lost = ((recalls <= VANISHED) & (chosen > 0)).any() | (chosen.sum() == 0)
     return torch.where(lost, 0.0, value)

@@ -1,4 +1,4 @@
-"""Which metrics have value and slope in closed form: those that are quotients of counts.
+"""Which metrics have value and slope in closed form: quotients of counts, of their products, and means of such.
 
 A metric that is not listed here, a user's callable above all, is differentiated by autograd, at the table.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from eastward.confusion import Counts
 from eastward.metrics import agreement, rates
+from eastward.metrics.products import CORRELATION, KAPPA, Products
 from eastward.metrics.quotients import (
+    AVERAGES,
+    FOWLKES_MALLOWS,
     INFORMEDNESS,
     JACCARD,
     MARKEDNESS,
@@ -29,7 +33,7 @@ from eastward.metrics.quotients import (
 )
 from eastward.metrics.registry import Metric
 
-__all__ = ["closed_form_of"]
+__all__ = ["Form", "closed_form_of"]
 
 _OF_CLASSES: Mapping[Callable[..., Any], Quotients] = MappingProxyType(
     {
@@ -39,11 +43,19 @@ _OF_CLASSES: Mapping[Callable[..., Any], Quotients] = MappingProxyType(
         rates.jaccard: JACCARD,
         rates.informedness: INFORMEDNESS,
         rates.markedness: MARKEDNESS,
+        rates.fowlkes_mallows: FOWLKES_MALLOWS,
+        agreement.geometric_mean: RECALL,
     }
 )
+# Of classes that exclude each other; of labels autograd differentiates them.
+_OF_TABLES: Mapping[Callable[..., Any], Products] = MappingProxyType(
+    {agreement.matthews_corrcoef: CORRELATION, agreement.cohen_kappa: KAPPA}
+)
+# From counts (R, 4, C) and a factor to values (R,), slopes times the factor, the mean value, and if a table is empty.
+Form: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, float, bool]]
 
 
-def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> ClosedForm | None:
+def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> Form | None:
     """The metric's closed form for counts of so many classes, or None if it has none.
 
     Examples
@@ -51,11 +63,25 @@ def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> Clos
     >>> from eastward.metrics import get
     >>> closed_form_of(get("f1_macro"), 3, exclusive=True).average
     'macro'
-    >>> closed_form_of(get("matthews_corrcoef"), 3, exclusive=True) is None
+    >>> closed_form_of(get("cohen_kappa_quadratic"), 3, exclusive=True) is None
     True
     """
     function, options = metric.function, metric.options
-    average = options.get("average", "macro")
+    if function in _OF_TABLES:
+        has_one = exclusive and options.get("weights") is None
+        return _OF_TABLES[function].with_slope if has_one else None
+    if function is agreement.geometric_mean and not exclusive:
+        return None
+    return _closed_form_of_classes(metric, num_classes, exclusive=exclusive)
+
+
+def _closed_form_of_classes(
+    metric: Metric, num_classes: int, *, exclusive: bool
+) -> ClosedForm | None:
+    function, options = metric.function, metric.options
+    average = (
+        "geometric" if function is agreement.geometric_mean else options.get("average", "macro")
+    )
     if function in (rates.f1, rates.f_beta):
         quotients = f_beta_quotients(options.get("beta", 1.0), num_classes)
     elif function in _OF_CLASSES:
@@ -66,7 +92,7 @@ def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> Clos
         quotients, average = RECALL if exclusive else RIGHT, "micro"
     else:
         return None
-    if average not in ("binary", "macro", "micro", "weighted") or _learns(quotients):
+    if average not in AVERAGES or _learns(quotients):
         return None
     # The metric itself says what is wrong with its options.
     blank = torch.ones(num_classes, dtype=torch.float64)

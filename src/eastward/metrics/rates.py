@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import safe_divide, safe_sqrt
 from eastward.confusion import Counts
 from eastward.metrics._averaging import averaged, square_matrix
 from eastward.metrics.quotients import (
+    FOWLKES_MALLOWS,
     INFORMEDNESS,
     JACCARD,
     MARKEDNESS,
@@ -259,7 +259,7 @@ def fowlkes_mallows(
     >>> fowlkes_mallows(torch.tensor([[8.0, 2.0], [2.0, 4.0]]), "binary")
     tensor(0.6667)
     """
-    return averaged("fowlkes_mallows", confusion, _fowlkes_mallows, average, absent)
+    return averaged("fowlkes_mallows", confusion, FOWLKES_MALLOWS, average, absent)
 
 
 def informedness(
@@ -321,7 +321,3 @@ def markedness(
     tensor(0.5000)
     """
     return averaged("markedness", confusion, MARKEDNESS, average, absent)
-
-
-def _fowlkes_mallows(counts: Counts) -> Tensor:
-    return safe_divide(counts.tp, safe_sqrt(counts.predicted) * safe_sqrt(counts.true))
