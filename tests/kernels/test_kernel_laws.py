@@ -234,3 +234,11 @@ def test_labels_out_of_range_never_reach_memory(fast, size):
             ew.metric_loss(logits, targets)
         with pytest.raises(IndexError, match="outside"):
             ew.metric_loss(logits, targets, check_inputs=False)
+
+
+def test_autocast_changes_no_table(fast):
+    logits, targets = batch({}, 12, rows=200)
+    with kernel(fast):
+        expected = ew.metric_loss(logits, targets)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert ew.metric_loss(logits, targets) == expected

@@ -29,7 +29,6 @@ __all__ = [
     "ZERO",
     "bits_of",
     "exp_of_negative",
-    "first_at_least",
     "float_of",
     "floats_at",
     "is_nan",
@@ -97,19 +96,11 @@ def bits_of(typing_context: Any, number: Any) -> Any:  # noqa: ARG001 - numba's 
 
 
 @intrinsic
-def _float_pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _pointer(typing_context: Any, address: Any, kind: Any) -> Any:  # noqa: ARG001 - numba's signature
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(types.float32)(types.int64), build
-
-
-@intrinsic
-def _label_pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's signature
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(types.int64)(types.int64), build
+    return types.CPointer(kind.dtype)(types.int64, kind), build
 
 
 @njit(**INLINE)
@@ -118,13 +109,13 @@ def floats_at(address: Any, count: Any) -> Any:
 
     An address costs a tenth of what it takes to make an array of a tensor and hand it to a compiled function.
     """
-    return carray(_float_pointer(address), (count if address else 0,))
+    return carray(_pointer(address, np.float32), (count if address else 0,))
 
 
 @njit(**INLINE)
 def labels_at(address: Any, count: Any) -> Any:
     """The int64 labels of a tensor, given where they lie."""
-    return carray(_label_pointer(address), (count,))
+    return carray(_pointer(address, np.int64), (count,))
 
 
 @njit(**EXACT)
@@ -202,19 +193,6 @@ def largest(row: Any) -> Any:
         best, total = _larger(best, row[c]), _plus(total, row[c])
     # The sum of finite numbers is finite, unless they are enormous.
     return best, what_is_wrong(row) if not_finite(bits_of(total)) else FINE
-
-
-@njit(**INLINE)
-def first_at_least(row: Any, bound: Any) -> Any:
-    """The place of the first entry that is not below ``bound``; the last place if all are.
-
-    A loop that ends early would be shorter, but no compiler makes vectors of it.
-    """
-    last = np.int32(row.shape[0] - 1)
-    place = last
-    for c in range(row.shape[0]):
-        place = min(place, np.int32(c) if row[c] >= bound else last)
-    return place
 
 
 @njit(**INLINE)

@@ -66,8 +66,9 @@ def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tens
     blank = _wide(found.new_zeros(len(steps), 3, steps.shape[2]))
     true, right, missed = _by_class(blank, labels, found).unbind(1)
     wrong_first, left_first, others_first = _by_class(blank, place, elsewhere).unbind(1)
-    rest = steps.scatter(2, labels, 0.0).scatter_(2, place, 0.0)
-    wrong = _wide(torch.bmm(share.transpose(1, 2), rest).squeeze(1))
+    # Not a product of matrices: autocast would take it in half precision.
+    rest = steps.scatter(2, labels, 0.0).scatter_(2, place, 0.0).mul_(share)
+    wrong = _wide(rest.sum(1))
     total = true.sum(1, keepdim=True)
     spared = (total - true) - others_first
     spared = torch.where(spared > ROUNDING * total, spared - wrong, 0.0).clamp_min(0.0)

@@ -273,8 +273,6 @@ def _weights(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Weights in float32 in which the prior is folded, and the unit ``([K,] 1, 1, 1)`` in which they are measured."""
     weights, unit = batch.sample_weight, None
-    if weights is None and terms.prior is None:
-        return None, None
     # Samples of one group, or those of each, have a unit of their own.
     groups = batch.logits.dim() - 2
     if weights is not None:

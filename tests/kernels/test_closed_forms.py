@@ -1,0 +1,66 @@
+"""Value and slope in closed form, against autograd of the formula itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eastward.confusion import Counts
+from eastward.metrics import get, names
+from eastward.metrics.closed_forms import closed_form_of
+
+MATRIX_METRICS = ("expected_cost", "cohen_kappa_linear", "cohen_kappa_quadratic")
+ONE_CLASS = ("f1", "precision", "recall", "specificity", "jaccard", "fowlkes_mallows")
+BY_AUTOGRAD_FOR_LABELS = ("matthews_corrcoef", "cohen_kappa", "geometric_mean")
+
+
+def tables(size):
+    """Counts of soft matrices: ordinary, with an absent class, a class never found, one class alone."""
+    generator = torch.Generator().manual_seed(size)
+    matrix = torch.rand(4, size, size, generator=generator, dtype=torch.float64)
+    matrix[1, 1] = 0.0
+    matrix[2, :, 0] = 0.0
+    matrix[3, 1:] = 0.0
+    tp = matrix.diagonal(dim1=1, dim2=2)
+    fp, fn = matrix.sum(1) - tp, matrix.sum(2) - tp
+    return torch.stack([tp, fp, fn, matrix.sum((1, 2)).unsqueeze(1) - tp - fp - fn], 1)
+
+
+def cases():
+    for name in names():
+        if name not in MATRIX_METRICS:
+            policies = ("skip", "observed", "zero", "one") if get(name).per_class else ("",)
+            yield from ((name, policy) for policy in policies)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-12, 1e12])
+@pytest.mark.parametrize(("name", "policy"), list(cases()))
+def test_value_and_slope_are_those_of_autograd(name, policy, unit):
+    size = 2 if name in ONE_CLASS else 4
+    metric = get(name, absent=policy) if policy else get(name)
+    form = closed_form_of(metric, size, exclusive=True)
+    leaf = (unit * tables(size)).requires_grad_()
+    expected = torch.stack([metric(Counts.unstack(table)) for table in leaf])
+    (by_counts,) = torch.autograd.grad(expected.sum(), leaf)
+    values, slopes, mean, empty = form(leaf.detach().numpy(), 2.0)
+    torch.testing.assert_close(torch.from_numpy(values), expected.detach())
+    assert mean == pytest.approx(expected.mean().item())
+    assert not empty
+    # Masses of true classes are fixed: only what moves between tp and fn, and between fp and tn, counts.
+    moved = (2 * by_counts)[:, :2] - (2 * by_counts)[:, 2:]
+    found = torch.from_numpy(slopes[:, :2] - slopes[:, 2:])
+    torch.testing.assert_close(unit * found, unit * moved, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*BY_AUTOGRAD_FOR_LABELS, "cohen_kappa_quadratic"])
+def test_metrics_without_a_closed_form_are_left_to_autograd(name):
+    assert closed_form_of(get(name), 3, exclusive=False) is None
+
+
+def test_an_empty_table_is_told():
+    values, slopes, _, empty = closed_form_of(get("matthews_corrcoef"), 3, exclusive=True)(
+        torch.zeros(2, 4, 3, dtype=torch.float64).numpy()
+    )
+    assert empty
+    assert values.tolist() == [0.0, 0.0]
+    assert not slopes.any()
