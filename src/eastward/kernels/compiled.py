@@ -109,7 +109,8 @@ def _add_tables(problem: Problem, given: tuple[int, ...], room: int, result: np.
         [(*part, copy) for part, copy in zip(parts, copies, strict=True)],
     )
     result += np.sum(copies, axis=0)
-    return max(found)
+    worst: int = max(found)
+    return worst
 
 
 def _write_gradient(

@@ -27,23 +27,29 @@ __all__ = ["pullback", "tables", "what_is_wrong"]
 ROUNDING = 1e-14
 
 
-def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, None]:
-    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept."""
-    del keep
+def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
+    """See :class:`~eastward.kernels.problems.Kernel`; what each row or column was found to be is kept."""
     wrong = what_is_wrong(problem, samples)
     if wrong == BAD_LABEL:
         return samples.logits.new_zeros(()), wrong, None
-    found = _tables(problem, samples.in_groups())
-    return found[0] if samples.is_one_group else found, wrong, None
+    parts = _parts(problem, samples.in_groups())
+    found = _tables(problem, parts)
+    return found[0] if samples.is_one_group else found, wrong, parts if keep else None
 
 
-def _tables(problem: Problem, samples: Samples) -> Tensor:
+def _parts(problem: Problem, samples: Samples) -> Any:
+    """What both passes start from: labels, weights and rows, or columns."""
+    if problem.kind == "top2":
+        return (*_masked(problem, samples), _rows(problem, samples.logits))
+    return _columns(problem, samples if problem.kind == "labels" else _as_labels(samples))
+
+
+def _tables(problem: Problem, parts: Any) -> Tensor:
     if problem.kind == "labels":
-        return _column_tables(problem, samples)
+        return _column_tables(problem, parts)
     if problem.kind == "pair":
-        return _of_two_classes(_column_tables(problem, _as_labels(samples)), problem)
-    labels, weights = _masked(problem, samples)
-    rows = _rows(problem, samples.logits)
+        return _of_two_classes(_column_tables(problem, parts), problem)
+    labels, weights, rows = parts
     share = weights / rows.whole
     if problem.matrix:
         steps = torch.where(rows.single, rows.steps.scatter(2, rows.place, rows.own), rows.steps)
@@ -86,25 +92,25 @@ def pullback(
     samples: Samples,
     slopes: Any,
     factors: Tensor | float,
-    kept: Tensor | None = None,
+    kept: Any = None,
 ) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
-    del kept
     slopes = scaled(slopes, factors)
+    parts = _parts(problem, samples.in_groups()) if kept is None else kept
     if samples.is_one_group:
-        return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]
-    return _pullback(problem, samples, slopes)
+        slopes = slopes.unsqueeze(0)
+    if problem.kind == "top2":
+        found = _row_pullback(problem, parts, slopes)
+    elif problem.kind == "labels":
+        found = _column_pullback(problem, parts, slopes)
+    else:
+        found = _column_pullback(problem, parts, _of_one_column(slopes, problem))
+        found = torch.cat([-found, found], 2) if samples.logits.shape[-1] == 2 else found
+    return found[0] if samples.is_one_group else found
 
 
-def _pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
-    if problem.kind == "labels":
-        return _column_pullback(problem, samples, slopes)
-    if problem.kind == "pair":
-        by_column = _of_one_column(slopes, problem)
-        found = _column_pullback(problem, _as_labels(samples), by_column)
-        return torch.cat([-found, found], 2) if samples.logits.shape[2] == 2 else found
-    labels, weights = _masked(problem, samples)
-    rows = _rows(problem, samples.logits)
+def _row_pullback(problem: Problem, parts: Any, slopes: Tensor) -> Tensor:
+    labels, weights, rows = parts
     pulls = _pulls(problem, slopes[:, 0], labels, rows)
     mean = (pulls * rows.steps).sum(2, keepdim=True) / rows.whole
     share = weights / rows.whole
@@ -214,9 +220,14 @@ def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Ten
     return (of_others - base).scatter_(2, labels, own - base)
 
 
-def _column_tables(problem: Problem, samples: Samples) -> Tensor:
+def _columns(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of every column the probability of "yes" and of "no", and its weight on either side."""
     p, opposite = torch.sigmoid(samples.logits), torch.sigmoid(-samples.logits)
-    on, off = _sides(problem, samples)
+    return p, opposite, *_sides(problem, samples)
+
+
+def _column_tables(problem: Problem, columns: tuple[Tensor, ...]) -> Tensor:
+    p, opposite, on, off = columns
     grid = []
     for tau, lower, upper, first, middle, last in problem.constants.tolist():
         distance = p - tau
@@ -229,9 +240,8 @@ def _column_tables(problem: Problem, samples: Samples) -> Tensor:
     return torch.stack(grid, dim=1)
 
 
-def _column_pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
-    p, opposite = torch.sigmoid(samples.logits), torch.sigmoid(-samples.logits)
-    on, off = _sides(problem, samples)
+def _column_pullback(problem: Problem, columns: tuple[Tensor, ...], slopes: Tensor) -> Tensor:
+    p, opposite, on, off = columns
     by = (slopes[:, :, :2] - slopes[:, :, 2:]).to(p.dtype).unsqueeze(3)
     by_p = torch.zeros_like(p)
     pieces = enumerate(problem.constants.tolist())

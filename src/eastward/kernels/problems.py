@@ -108,11 +108,11 @@ class Kernel(Protocol):
 
     def tables(
         self, problem: Problem, samples: Samples, *, keep: bool
-    ) -> tuple[Tensor | np.ndarray, int, Tensor | None]:
+    ) -> tuple[Tensor | np.ndarray, int, Any]:
         """Tables that add up over samples, what was wrong with the samples, and what the second pass can use.
 
         Counts ``([K,] G, 4, C)`` (tp, fp, fn, tn) or matrices ``([K,] G, C, C)``, in float64 where the device has it.
-        The third is of the logits' shape, or None; it is asked for by ``keep``.
+        The third is asked for by ``keep``, and may be None.
         """
 
     def pullback(
@@ -121,7 +121,7 @@ class Kernel(Protocol):
         samples: Samples,
         slopes: Any,
         factors: Tensor | float,
-        kept: Tensor | None,
+        kept: Any,
     ) -> Tensor:
         """The gradient ``([K,] N, C)`` at the logits, given that at the tables: slopes of their shape, times factors.
 

@@ -22,8 +22,8 @@ MOST_CLASSES = 16_384
 TILE = 4_096
 
 
-def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, None]:
-    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept."""
+def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
+    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept but by plain PyTorch."""
     wrong = plain.what_is_wrong(problem, samples)
     if samples.logits.shape[-1] > MOST_CLASSES or wrong != FINE:
         return plain.tables(problem, samples, keep=keep)
@@ -57,12 +57,11 @@ def pullback(
     samples: Samples,
     slopes: Any,
     factors: Tensor | float,
-    kept: Tensor | None = None,
+    kept: Any = None,
 ) -> Tensor:
     """See :class:`~eastward.kernels.problems.Kernel`."""
-    del kept
     if samples.logits.shape[-1] > MOST_CLASSES:
-        return plain.pullback(problem, samples, slopes, factors)
+        return plain.pullback(problem, samples, slopes, factors, kept)
     slopes = scaled(slopes, factors)
     if samples.is_one_group:
         return _pullback(problem, samples.in_groups(), slopes.unsqueeze(0))[0]

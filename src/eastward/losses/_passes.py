@@ -189,7 +189,7 @@ class Passes:
         if batch.sample_weight is not None or terms.prior is not None:
             weights, self.unit = _weights(batch, labels, terms, reduce)
         self.samples: Samples | None = Samples(_as_float32(batch.logits.detach()), labels, weights)
-        self._kept: Tensor | None = None
+        self._kept: Any = None
 
     def tables(self, *, keep: bool = False) -> Tensor | np.ndarray:
         """Step one; ``keep`` what step three can use."""
