@@ -33,7 +33,7 @@ def resolve_metric(
 
     Examples
     --------
-    >>> resolve_metric("fit", "f_beta_macro", {"beta": {"fraud": 2.0}}, ["fraud", "ok"]).options
+    >>> resolve_metric("fit", "f_beta", {"beta": {"fraud": 2.0}}, ["fraud", "ok"]).options
     {'beta': {0: 2.0}}
     """
     if options is None:
