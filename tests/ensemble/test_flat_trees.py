@@ -97,6 +97,7 @@ def test_a_threshold_between_two_floats_divides_them():
         {"right": [0, -1, -1]},
         {"right": [1, -1, -1]},
         {"left": [1, 2, -1], "right": [2, 1, -1]},
+        {"left": [1, 1, 2], "right": [2, 1, 2]},
         {"feature": [2, 0, 0]},
         {"feature": [-1, 0, 0]},
     ],

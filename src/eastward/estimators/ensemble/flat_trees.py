@@ -102,17 +102,17 @@ def _ordered(tree: Nodes, num_features: int) -> tuple[Nodes, int]:
     A file may hold anything: indices outside, or a way back up, are refused.
     """
     size = len(tree.feature)
-    order, level, depth = [0], [0], 0
-    while level := [int(node) for node in level if tree.left[node] >= 0]:
-        pairs = [(int(tree.left[node]), int(tree.right[node])) for node in level]
-        level = [child for pair in pairs for child in pair]
-        order += level
-        depth += 1
-        if len(order) > size or min(level) < 1 or max(level) >= size:
+    levels, count = [np.zeros(1, dtype=np.int64)], 1
+    while len(inner := levels[-1][tree.left[levels[-1]] >= 0]):
+        children = np.stack([tree.left[inner], tree.right[inner]], axis=1).ravel()
+        levels.append(children.astype(np.int64))
+        # A way back up would come by more nodes than there are.
+        count += len(children)
+        if children.min() < 1 or children.max() >= size or count > size:
             raise ValueError("a tree whose branches lead nowhere")
-    if len(set(order)) < len(order):
+    kept = np.concatenate(levels)
+    if len(np.unique(kept)) < len(kept):
         raise ValueError("a tree whose branches meet")
-    kept = np.array(order)
     place = np.zeros(size, dtype=np.int64)
     place[kept] = np.arange(len(kept))
     leaf = tree.left[kept] < 0
@@ -122,7 +122,7 @@ def _ordered(tree: Nodes, num_features: int) -> tuple[Nodes, int]:
     left = np.where(leaf, np.arange(len(kept)), place[np.maximum(tree.left[kept], 0)])
     threshold = np.where(leaf, np.inf, tree.threshold[kept])
     missing_left = leaf | tree.missing_left[kept]
-    return Nodes(feature, threshold, left, left, missing_left, tree.values[kept]), depth
+    return Nodes(feature, threshold, left, left, missing_left, tree.values[kept]), len(levels) - 1
 
 
 def _rounded_down(threshold: Array) -> Array:
