@@ -18,7 +18,7 @@ GET_CHROMIUM := test "$$(id -u)" = 0 && timeout 300 apt-get -qq update > /dev/nu
 PUBLIC_TEXT := $(wildcard *.md CITATION.cff docs src tests examples benchmarks papers)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test rest test-all chromium check dist lint types imports spelling docs wheel bench bench-fit compare-tables reproduce quality-quick quality clean
+.PHONY: help demo test rest test-all chromium check dist sbom lint types imports spelling docs wheel bench bench-fit compare-tables reproduce quality-quick quality clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,16 @@ bench-fit: $(INSTALLED) ## measure speed and memory of fit, beside skorch and ML
 
 compare-tables: $(INSTALLED) ## run compare on every table of EASTWARD_DATA (half an hour; stop it, it goes on)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality.compare_tables --splits 2 --max-rows 400 --hidden 64 32 --max-epochs 30 --jobs 2
+
+# In an environment of its own, so that the tool is no part of what it lists.
+RELEASE_TOOLS := build/release_tools
+sbom: $(INSTALLED) ## write a bill of materials of the release (CycloneDX) to dist/eastward.cdx.json
+	@test -x $(RELEASE_TOOLS)/bin/cyclonedx-py || { $(PYTHON) -m venv $(RELEASE_TOOLS) && \
+	  $(RELEASE_TOOLS)/bin/python -m pip install $(PIP_FLAGS) --disable-pip-version-check --upgrade pip && \
+	  $(RELEASE_TOOLS)/bin/python -m pip install $(PIP_FLAGS) --disable-pip-version-check --group release; }
+	@mkdir -p dist
+	$(RELEASE_TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  -o dist/eastward.cdx.json $(BIN)/python
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
 NAME ?= $(shell $(BIN)/python -m papers list --json 2> /dev/null | $(BIN)/python -c \
