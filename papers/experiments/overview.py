@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from eastward._files import write_whole
 from papers.experiments.catalogue import EXPERIMENTS
-from papers.experiments.files import write_whole
 from papers.experiments.rendering import interval, markdown
 
 __all__ = ["overview", "stored_summaries", "write_overview", "write_page"]

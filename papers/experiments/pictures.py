@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from papers.experiments.files import write_whole
+from eastward._files import write_whole
 
 __all__ = ["draw", "draw_claims", "draw_figures", "draw_progress"]
 

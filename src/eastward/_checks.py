@@ -20,9 +20,12 @@ from eastward._messages import describe as describe
 from eastward._messages import fail as fail
 from eastward._messages import in_unit_interval as in_unit_interval
 from eastward._messages import near_misses as near_misses
+from eastward._messages import not_negative as not_negative
 from eastward._messages import one_of as one_of
+from eastward._messages import path as path
 from eastward._messages import positive as positive
 from eastward._messages import real as real
+from eastward._messages import seed as seed
 from eastward._messages import whole_number as whole_number
 
 MAX_TEMPERATURE = 0.4
@@ -53,12 +56,40 @@ def tensor(caller: str, argument: str, value: object) -> None:
 
 
 def numeric(caller: str, argument: str, value: object) -> Tensor:
-    """``value`` as a tensor: it must be one, or an array or nested list of numbers."""
+    """``value`` as a tensor: it must be one, or an array or nested list of real numbers."""
     try:
-        return torch.as_tensor(value)
+        given = torch.as_tensor(_writable(value))
     except (TypeError, ValueError, RuntimeError):
         expected = "a tensor or an array of numbers"
         fail(caller, argument, expected, describe(value), error=TypeError)
+    real_numbers(caller, argument, given)
+    return given
+
+
+def _writable(value: Any) -> Any:
+    """An array that PyTorch takes without a warning; it knows none that must not be written to."""
+    flags = getattr(value, "flags", None)
+    return value.copy() if flags is not None and not getattr(flags, "writeable", True) else value
+
+
+def real_numbers(caller: str, argument: str, value: Tensor) -> None:
+    """``value`` must be dense and must not be complex."""
+    _layout(caller, argument, value)
+    if value.is_complex():
+        fail(caller, argument, "real numbers", describe(value), error=TypeError)
+
+
+def beside_rows(caller: str, argument: str, value: object, rows: Tensor) -> Tensor:
+    """``value`` as a tensor that can be broadcast with ``rows``, of their dtype and on their device."""
+    if isinstance(value, Tensor) and value.is_meta and not rows.is_meta:
+        fail(caller, argument, "a tensor with values", "one on the meta device")
+    given = torch.as_tensor(value, dtype=rows.dtype, device=rows.device)
+    try:
+        torch.broadcast_shapes(given.shape, rows.shape)
+    except RuntimeError:
+        expected = f"one number, or of a shape that goes with {tuple(rows.shape)}"
+        fail(caller, argument, expected, describe(given))
+    return given
 
 
 def floating(caller: str, argument: str, value: Tensor) -> None:
@@ -81,18 +112,26 @@ def ordinary_logits(caller: str, value: object) -> None:
 
 def beside(caller: str, argument: str, value: Any, logits: Tensor) -> None:
     """``value`` must be a dense tensor of real numbers on the logits' device."""
-    if value.device != logits.device:
-        got = f"a tensor on {value.device}"
-        fail(caller, argument, f"on the logits' device {logits.device}", got, "Move it with .to().")
+    same_device(caller, argument, value, "logits", logits)
     _dense(caller, argument, value)
-    if value.is_complex():
-        fail(caller, argument, "real numbers", describe(value), error=TypeError)
+    real_numbers(caller, argument, value)
 
 
-def _dense(caller: str, argument: str, value: Tensor) -> None:
+def same_device(caller: str, argument: str, value: Tensor, other: str, there: Tensor) -> None:
+    """``value`` must be where the argument called ``other`` is."""
+    if value.device != there.device:
+        expected = f"on the {other}' device {there.device}"
+        fail(caller, argument, expected, f"a tensor on {value.device}", "Move it with .to().")
+
+
+def _layout(caller: str, argument: str, value: Tensor) -> None:
     if value.layout != torch.strided or value.is_nested:
         advice = "Convert it with .to_dense(), or torch.nested.to_padded_tensor."
         fail(caller, argument, "a dense tensor", _kind_of(value), advice, error=TypeError)
+
+
+def _dense(caller: str, argument: str, value: Tensor) -> None:
+    _layout(caller, argument, value)
     if torch.compiler.is_compiling() or has_memory(value):
         return
     if value.is_meta:
@@ -120,6 +159,7 @@ def temperature(caller: str, value: object, *, argument: str = "temperature") ->
     if isinstance(value, Tensor):
         # One unit in the last place is allowed: 0.4 rounds up in float32 and bfloat16.
         limit = MAX_TEMPERATURE * (1 + torch.finfo(torch.bfloat16).eps)
+        real_numbers(caller, argument, value)
         if can_inspect(value) and not bool(((value > 0) & (value <= limit)).all()):
             fail(caller, argument, "in (0, 0.4]", value.detach().flatten()[:5].tolist(), advice)
         return
@@ -132,6 +172,7 @@ def step_height(caller: str, value: object, *, argument: str = "delta") -> None:
     """``value`` must be a number in [0, 0.5], or a tensor of such numbers."""
     advice = "Above 0.5 the step would fall in the middle; Bridging the Gap uses 0.2."
     if isinstance(value, Tensor):
+        real_numbers(caller, argument, value)
         if can_inspect(value) and not bool(((value >= 0) & (value <= 0.5)).all()):
             fail(caller, argument, "in [0, 0.5]", value.detach().flatten()[:5].tolist(), advice)
         return
@@ -139,15 +180,14 @@ def step_height(caller: str, value: object, *, argument: str = "delta") -> None:
         fail(caller, argument, "in [0, 0.5]", value, advice)
 
 
-def one_temperature(caller: str, value: object) -> None:
+def one_temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
     """``value`` must be one temperature: a number, or a tensor that holds one."""
     if isinstance(value, Tensor) and value.numel() != 1:
-        advice = "A loss has one temperature."
-        fail(caller, "temperature", "one number in (0, 0.4]", describe(value), advice)
-    temperature(caller, value)
+        fail(caller, argument, "one number in (0, 0.4]", describe(value))
+    temperature(caller, value, argument=argument)
     if not (isinstance(value, Tensor) and not can_inspect(value)) and value < MIN_TEMPERATURE:  # type: ignore[operator]
         advice = f"Below {MIN_TEMPERATURE:g} it is zero in float32; use step='hard' for the limit."
-        fail(caller, "temperature", f"at least {MIN_TEMPERATURE:g}", value, advice)
+        fail(caller, argument, f"at least {MIN_TEMPERATURE:g}", value, advice)
 
 
 def threshold_in_range(caller: str, value: object) -> None:
@@ -167,7 +207,9 @@ def _numbers(
         number = real(caller, argument, value)
         if not good(number):
             fail(caller, argument, expected, value)
-    elif can_inspect(value) and not bool(good(value).all()):
+        return
+    real_numbers(caller, argument, value)
+    if can_inspect(value) and not bool(good(value).all()):
         fail(caller, argument, expected, value.detach().flatten()[:5].tolist())
 
 
@@ -181,6 +223,7 @@ def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
     if isinstance(value, Real):
         return (in_unit_interval(caller, "threshold", value),)
     if isinstance(value, Tensor):
+        _dense(caller, "threshold", value)
         value = value.tolist() if value.dim() else [value.item()]
     if not isinstance(value, Iterable):
         expected = "'top2', a number in (0, 1), or a sequence of such numbers"
@@ -260,6 +303,7 @@ def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int |
 def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None:
     """Labels must be zeros and ones, or the ignored one."""
     tensor(caller, "targets", targets)
+    real_numbers(caller, "targets", targets)
     if not can_inspect(targets) or targets.dtype == torch.bool:
         return
     labels = targets if targets.is_floating_point() else targets.long()
@@ -274,6 +318,7 @@ def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None
 def weights(caller: str, sample_weight: Tensor) -> None:
     """Sample weights must be finite and not negative."""
     tensor(caller, "sample_weight", sample_weight)
+    real_numbers(caller, "sample_weight", sample_weight)
     if not can_inspect(sample_weight) or sample_weight.numel() == 0:
         return
     low, high = sample_weight.detach().aminmax()

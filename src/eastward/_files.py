@@ -7,10 +7,24 @@ import json
 import os
 import shutil
 import stat
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_regular", "read_document", "remove_leftovers"]
+__all__ = [
+    "OLD",
+    "beside",
+    "check_regular",
+    "read_document",
+    "remove_leftovers",
+    "restore",
+    "write_whole",
+]
+
+# The end of the name of a folder that is being replaced.
+OLD = "old"
 
 # No document of ours comes near it.
 MOST_BYTES = 256 << 20
@@ -48,6 +62,55 @@ def read_document(path: Path) -> Any:
         raise ValueError(f"{path.name} is nested too deeply") from None
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that whoever is stopped, killed or out of room leaves the one of before.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "page.md"
+    >>> write_whole(place, b"done")
+    >>> place.read_bytes()
+    b'done'
+    """
+    remove_leftovers(path.parent, f".{path.name}.")
+    part = beside(path, "part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def beside(path: Path, end: str) -> Path:
+    """A hidden name beside ``path`` that no other process or thread takes."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.{end}")
+
+
+def restore(path: Path) -> None:
+    """Give a folder its name again if a process was killed between taking it away and putting the next one there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> model = Path(tempfile.mkdtemp()) / "model"
+    >>> model.with_name(f".model.999999999-1.{OLD}").mkdir()
+    >>> restore(model)
+    >>> model.exists()
+    True
+    """
+    start = f".{path.name}."
+    for left in _of_the_dead(path.parent, start, OLD):
+        with suppress(OSError):
+            if not path.exists():
+                left.rename(path)
+                return
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def check_regular(folder: Path) -> None:
     """Refuse a folder in which something is neither a file nor a folder, wherever it lies."""
     odd = [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]
@@ -56,7 +119,7 @@ def check_regular(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path, start: str = ".") -> None:
-    """Remove what killed processes left: ``START PID.part`` of processes that no longer run.
+    """Remove what killed processes left: ``START PID.part`` or ``START PID-ANYTHING.part`` of such as no longer run.
 
     Examples
     --------
@@ -67,10 +130,19 @@ def remove_leftovers(folder: Path, start: str = ".") -> None:
     >>> list(folder.iterdir())
     []
     """
-    for path in folder.glob(f"{glob.escape(start)}*.part"):
-        number = path.name.removeprefix(start).removesuffix(".part")
-        if number.isdigit() and not _is_running(int(number)):
+    for path in _of_the_dead(folder, start, "part"):
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _of_the_dead(folder: Path, start: str, end: str) -> Iterator[Path]:
+    """``START PID.END`` and ``START PID-ANYTHING.END`` of processes that no longer run."""
+    for path in folder.glob(f"{glob.escape(start)}*.{end}"):
+        number = path.name.removeprefix(start).removesuffix(f".{end}").partition("-")[0]
+        if number.isdigit() and not _is_running(int(number)):
+            yield path
 
 
 def _is_running(process: int) -> bool:

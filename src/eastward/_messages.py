@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import NoReturn
 
 __all__ = [
@@ -20,9 +22,12 @@ __all__ = [
     "fail",
     "in_unit_interval",
     "near_misses",
+    "not_negative",
     "one_of",
+    "path",
     "positive",
     "real",
+    "seed",
     "whole_number",
 ]
 
@@ -124,10 +129,37 @@ def positive(caller: str, argument: str, value: object) -> float:
     return number
 
 
-def whole_number(caller: str, argument: str, value: object, *, at_least: int) -> int:
-    """``value`` must be an integer that is not below ``at_least``; returns it as an int."""
+def not_negative(caller: str, argument: str, value: object) -> float:
+    """``value`` must be a finite real number >= 0; returns it as a float."""
+    number = real(caller, argument, value)
+    if number < 0:
+        fail(caller, argument, ">= 0", value)
+    return number
+
+
+def whole_number(
+    caller: str, argument: str, value: object, *, at_least: int, at_most: int | None = None
+) -> int:
+    """``value`` must be an integer from ``at_least`` to ``at_most``; returns it as an int."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         fail(caller, argument, "an integer", describe(value), error=TypeError)
     if value < at_least:
         fail(caller, argument, f">= {at_least}", value)
+    if at_most is not None and int(value) > at_most:
+        fail(caller, argument, f"<= {at_most}", value)
     return int(value)
+
+
+def seed(caller: str, value: object) -> int:
+    """``random_state`` must be an integer that a generator can be seeded with; returns it as an int."""
+    return whole_number(caller, "random_state", value, at_least=0, at_most=2**63 - 1)
+
+
+def path(caller: str, argument: str, value: object) -> Path:
+    """``value`` must be a path that is not empty; returns it as a Path."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        fail(caller, argument, "a path", describe(value), error=TypeError)
+    text = os.fspath(value)
+    if not text or "\0" in text:
+        fail(caller, argument, "a path", repr(text))
+    return Path(text)

@@ -112,9 +112,9 @@ def geometric_schedule(start: float = 0.2, rate: float = 0.9, *, floor: float = 
     [0.2, 0.1, 0.05]
     """
     caller = "geometric_schedule"
-    _checks.temperature(caller, start, argument="start")
+    _checks.one_temperature(caller, start, argument="start")
     _checks.in_unit_interval(caller, "rate", rate)
-    _checks.temperature(caller, floor, argument="floor")
+    _checks.one_temperature(caller, floor, argument="floor")
     return _Geometric(float(start), float(rate), float(floor))
 
 
@@ -179,13 +179,13 @@ def constant_schedule(value: float = 0.2) -> _Constant:
     >>> constant_schedule(0.2)(1000)
     0.2
     """
-    _checks.temperature("constant_schedule", value, argument="value")
+    _checks.one_temperature("constant_schedule", value, argument="value")
     return _Constant(float(value))
 
 
 def _check_ends(caller: str, start: float, end: float, steps: int) -> None:
-    _checks.temperature(caller, start, argument="start")
-    _checks.temperature(caller, end, argument="end")
+    _checks.one_temperature(caller, start, argument="start")
+    _checks.one_temperature(caller, end, argument="end")
     if _checks.real(caller, "steps", steps) < 1:
         _checks.fail(caller, "steps", "at least 1", steps)
 
@@ -245,8 +245,8 @@ class PlateauCooling:
         floor: float = 1e-6,
     ) -> None:
         caller = "PlateauCooling"
-        _checks.temperature(caller, start, argument="start")
-        _checks.temperature(caller, floor, argument="floor")
+        _checks.one_temperature(caller, start, argument="start")
+        _checks.one_temperature(caller, floor, argument="floor")
         _checks.in_unit_interval(caller, "rate", rate)
         for argument, count in (("patience", patience), ("max_cold_steps", max_cold_steps)):
             _checks.whole_number(caller, argument, count, at_least=1)

@@ -179,6 +179,7 @@ def soft_counts(
     caller = "soft_counts"
     memberships, targets, sample_weight = _flat(caller, memberships, targets, sample_weight)
     _check_width(caller, memberships, num_classes)
+    ignore_index = _checks.ignore_index(caller, ignore_index)
     _checks.class_targets(caller, targets, memberships.shape[1], ignore_index)
     return class_counts(
         memberships, targets, sample_weight=sample_weight, prior=prior, ignore_index=ignore_index
@@ -222,7 +223,9 @@ def multilabel_counts(
     """
     caller = "multilabel_counts"
     _checks.floating(caller, "memberships", memberships)
+    _checks.real_numbers(caller, "memberships", memberships)
     _checks.indicator_targets(caller, targets, _checks.ignore_index(caller, ignore_index))
+    _checks.same_device(caller, "targets", targets, "memberships", memberships)
     if targets.shape != memberships.shape or memberships.dim() != 2:
         expected = f"of the memberships' shape {tuple(memberships.shape)}, which is (N, L)"
         _checks.fail(caller, "targets", expected, _checks.describe(targets))
@@ -469,13 +472,17 @@ def _flat(
     caller: str, memberships: Tensor, targets: Tensor, sample_weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     _checks.floating(caller, "memberships", memberships)
+    _checks.real_numbers(caller, "memberships", memberships)
     _checks.tensor(caller, "targets", targets)
+    _checks.same_device(caller, "targets", targets, "memberships", memberships)
     if sample_weight is not None:
         _checks.weights(caller, sample_weight)
     return flatten_samples(caller, memberships, targets, sample_weight, argument="memberships")
 
 
 def _check_width(caller: str, memberships: Tensor, num_classes: int | None) -> None:
-    if num_classes is not None and num_classes != memberships.shape[1]:
+    if num_classes is None:
+        return
+    if _checks.whole_number(caller, "num_classes", num_classes, at_least=2) != memberships.shape[1]:
         got = f"{num_classes} for memberships of {memberships.shape[1]} columns"
         _checks.fail(caller, "num_classes", "the number of membership columns", got)

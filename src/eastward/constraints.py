@@ -202,7 +202,10 @@ def split_constraints(caller: str, subject_to: Any) -> list[str]:
         got = _checks.describe(subject_to)
         _checks.fail(caller, "subject_to", expected, got, _EXAMPLE, error=TypeError)
     parts = [part for text in texts for part in _COMMA_OUTSIDE_BRACKETS.split(text)]
-    return [part.strip() for part in parts if part.strip()]
+    written = [part.strip() for part in parts if part.strip()]
+    if isinstance(subject_to, str) and not written:
+        _checks.fail(caller, "subject_to", "a constraint, or None", "an empty text", _EXAMPLE)
+    return written
 
 
 def parse_constraints(

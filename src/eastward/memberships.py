@@ -115,6 +115,7 @@ def soft_memberships(
     """
     caller = "soft_memberships"
     _checks.floating(caller, "probabilities", probabilities)
+    _checks.real_numbers(caller, "probabilities", probabilities)
     if probabilities.dim() != 2 or probabilities.shape[1] < 2:
         expected = "of shape (N, C) with C >= 2"
         _checks.fail(caller, "probabilities", expected, _checks.describe(probabilities))
@@ -122,8 +123,9 @@ def soft_memberships(
         _checks.probabilities(caller, probabilities)
     _checks.temperature(caller, temperature)
     grid = _checks.thresholds(caller, threshold)
+    _checks.boolean(caller, "detach_threshold", detach_threshold)
     probabilities = at_least_float32(probabilities)
-    heat = torch.as_tensor(temperature, dtype=probabilities.dtype, device=probabilities.device)
+    heat = _checks.beside_rows(caller, "temperature", temperature, probabilities)
     soft = resolve_step(step, caller=caller)
     rows = [
         memberships_at(probabilities, tau, heat, soft, detach_threshold=detach_threshold)

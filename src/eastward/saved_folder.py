@@ -6,12 +6,12 @@ one. Loading reads numbers and names; nothing in the folder is executed.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from eastward import _checks, metrics
-from eastward._files import check_regular, read_document, remove_leftovers
+from eastward._files import OLD, beside, check_regular, read_document, remove_leftovers, restore
 from eastward._version import __version__
 
 __all__ = [
@@ -71,8 +71,8 @@ class SavedFolder:
         head = {"kind": self.kind, "format": self.format, "version": __version__}
         text = json.dumps({**head, **document}, indent=1, allow_nan=False)
         remove_leftovers(path.parent, f".{path.name}.")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-        shutil.rmtree(temporary, ignore_errors=True)
+        restore(path)
+        temporary = beside(path, "part")
         temporary.mkdir(parents=True)
         try:
             fill(temporary)
@@ -82,17 +82,29 @@ class SavedFolder:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def _replace(self, temporary: Path, path: Path) -> None:
-        if not path.exists():
-            temporary.rename(path)
-            return
-        if not self._is_ours(path):
+        old = beside(path, OLD)
+        try:
+            while True:
+                if path.exists():
+                    self._check_ours(path)
+                    with suppress(FileNotFoundError):  # another thread or process was faster
+                        path.rename(old)
+                try:
+                    temporary.rename(path)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    shutil.rmtree(old, ignore_errors=True)
+                else:
+                    return
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _check_ours(self, path: Path) -> None:
+        if not self._is_ours(path) and path.exists():
             advice = "Choose another name; nothing was overwritten."
             got = f"{path.name}, which is neither"
             _checks.fail("save", "path", f"new, or a saved {self.called}", got, advice)
-        old = path.with_name(f".{path.name}.{os.getpid()}.old")
-        path.rename(old)
-        temporary.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
 
     def _is_ours(self, path: Path) -> bool:
         try:
@@ -104,6 +116,7 @@ class SavedFolder:
     def read(self, path: Path) -> dict[str, Any]:
         """The document of the folder ``path``, of this kind and of a format that this version knows."""
         try:
+            restore(path)
             check_regular(path)
             document: dict[str, Any] = read_document(path / self.header)
             kind, version, number = document["kind"], document["version"], int(document["format"])

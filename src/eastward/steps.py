@@ -79,8 +79,8 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     _checks.temperature("heaviside", temperature)
     _checks.threshold_in_range("heaviside", tau)
     p = at_least_float32(_checks.numeric("heaviside", "p", p))
-    tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
-    temperature = torch.as_tensor(temperature, dtype=p.dtype, device=p.device)
+    tau = _checks.beside_rows("heaviside", "tau", tau, p)
+    temperature = _checks.beside_rows("heaviside", "temperature", temperature, p)
     return _linear_step(p, tau, temperature)
 
 
@@ -160,8 +160,8 @@ def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Ten
     _checks.step_height("btg_step", delta)
     _checks.threshold_in_range("btg_step", tau)
     p = at_least_float32(_checks.numeric("btg_step", "p", p))
-    tau = torch.as_tensor(tau, dtype=p.dtype, device=p.device)
-    delta = torch.as_tensor(delta, dtype=p.dtype, device=p.device)
+    tau = _checks.beside_rows("btg_step", "tau", tau, p)
+    delta = _checks.beside_rows("btg_step", "delta", delta, p)
     pieces = _pieces(tau, torch.full_like(delta, 0.5))
     return _three_pieces(p, 1 - p, tau, pieces, delta)[0]
 
@@ -286,7 +286,8 @@ def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Te
     _checks.steepness("sigmoid_step", k)
     _checks.threshold_in_range("sigmoid_step", tau)
     p = at_least_float32(_checks.numeric("sigmoid_step", "p", p))
-    return torch.sigmoid(k * (p - tau))
+    tau = _checks.beside_rows("sigmoid_step", "tau", tau, p)
+    return torch.sigmoid(_checks.beside_rows("sigmoid_step", "k", k, p) * (p - tau))
 
 
 def _tempered_sigmoid(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
@@ -321,12 +322,17 @@ def hard_step(
     >>> hard_step(torch.tensor([0.2, 0.5, 0.8]), 0.5)
     tensor([0., 1., 1.])
     """
+    _checks.threshold_in_range("hard_step", tau)
     p = at_least_float32(_checks.numeric("hard_step", "p", p))
+    return (p >= _checks.beside_rows("hard_step", "tau", tau, p)).to(p.dtype)
+
+
+def _hard_step(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:  # noqa: ARG001 - of every step
     return (p >= tau).to(p.dtype)
 
 
 STEPS: Mapping[str, Step] = MappingProxyType(
-    {"linear": _linear_step, "sigmoid": _tempered_sigmoid, "hard": hard_step}
+    {"linear": _linear_step, "sigmoid": _tempered_sigmoid, "hard": _hard_step}
 )
 
 

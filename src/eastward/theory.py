@@ -31,6 +31,8 @@ ENOUGH_ROWS = 5
 
 # Terms of a binomial sum further than this from its middle are zero in float64.
 STANDARD_DEVIATIONS = 40
+# No table is larger, and beyond 2**53 a float64 no longer counts.
+MOST_ROWS = 10**15
 
 
 def confusion_error(rows: int, num_classes: int, delta: float = 0.05) -> float:
@@ -152,7 +154,7 @@ def rows_of_class(batch_size: int, share: float, chance: float = 0.95) -> ClassR
     (0.32, 0, 0.72)
     """
     caller = "rows_of_class"
-    size = _checks.whole_number(caller, "batch_size", batch_size, at_least=1)
+    size = _checks.whole_number(caller, "batch_size", batch_size, at_least=1, at_most=MOST_ROWS)
     q = _checks.in_unit_interval(caller, "share", share)
     wanted = _checks.in_unit_interval(caller, "chance", chance)
     low, high = 0, size + 1
@@ -190,7 +192,7 @@ def batch_for_class(share: float, rows: int = ENOUGH_ROWS, chance: float = 0.95)
     """
     caller = "batch_for_class"
     q = _checks.in_unit_interval(caller, "share", share)
-    wanted = _checks.whole_number(caller, "rows", rows, at_least=1)
+    wanted = _checks.whole_number(caller, "rows", rows, at_least=1, at_most=MOST_ROWS)
     needed = _checks.in_unit_interval(caller, "chance", chance)
     low, high = wanted - 1, max(wanted, math.ceil(wanted / q))
     while _chance_of(wanted, high, q) < needed:
@@ -278,6 +280,7 @@ def btg_lipschitz(tau: float = 0.5, delta: float = 0.2) -> float:
     """
     caller = "btg_lipschitz"
     _checks.step_height(caller, delta)
+    _checks.real(caller, "delta", delta)
     threshold = _checks.in_unit_interval(caller, "tau", tau)
     return _steepest(threshold, 0.5 * min(threshold, 1 - threshold), float(delta))
 
@@ -310,7 +313,7 @@ def _steepest(tau: float, half_width: float, height: float) -> float:
 
 
 def _temperature(caller: str, value: float) -> float:
-    _checks.temperature(caller, value)
+    _checks.one_temperature(caller, value)
     return float(value)
 
 

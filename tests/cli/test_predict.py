@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -139,6 +140,20 @@ def test_evaluation_shows_a_table_and_the_confusion_and_writes_a_report(trained,
     assert "f1_macro" in done.out
     assert "rows: true, columns: predicted" in done.out
     assert "fraud in claims.csv" in (tmp_path / "may.md").read_text()
+
+
+def test_the_report_of_an_evaluation_says_which_columns_matter(trained, tmp_path, monkeypatch):
+    claims(400, seed=3).to_csv(tmp_path / "may.csv", index=False)
+    # Small parts: the sample must come from all of them.
+    monkeypatch.setattr(TableModel, "batch_rows", 50)
+    path = tmp_path / "may.json"
+    done = run("evaluate", trained, tmp_path / "may.csv", "--report", path, "--bootstrap", "20")
+    assert done.code == 0, done.err
+    importance = json.loads(path.read_text())["importance"]
+    assert importance["rows"] == 400
+    names = [column["name"] for column in importance["columns"]]
+    assert set(names) >= {"amount", "city", "age", "insured"}
+    assert {"amount", "city"} & set(names[:2])
 
 
 def test_evaluation_needs_labels_that_the_model_knows(trained, tmp_path):

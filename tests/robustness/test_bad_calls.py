@@ -262,6 +262,62 @@ ew.tune_decision(P4N, Y4N).with_prior([0.5]) ==> prior of Decision.with_prior
 ew.tune_decision(P4N, Y4N).with_prior([0.9, 0.9]) ==> prior of Decision.with_prior
 ew.tune_decision(P4N, Y4N).with_prior("auto") ==> prior of Decision.with_prior
 ew.AUROCLoss(thresholds=10**9) ==> thresholds of threshold_grid
+ew.heaviside(torch.rand(3), torch.zeros(0), 0.2) ==> tau of heaviside
+ew.heaviside(torch.rand(3), 0.5, torch.full((2, 2), 0.1)) ==> temperature of heaviside
+ew.heaviside(P.to_sparse(), 0.5, 0.2) ==> p of heaviside
+ew.heaviside(P, 0.5, torch.tensor(0.1j)) ==> temperature of heaviside
+ew.heaviside(P, torch.tensor(0.5, device="meta"), 0.2) ==> tau of heaviside
+ew.sigmoid_step(P, 0.5, k=torch.ones(7)) ==> k of sigmoid_step
+ew.btg_step(P, 0.5, delta=torch.zeros(0)) ==> delta of btg_step
+ew.hard_step(P, None) ==> tau of hard_step
+ew.hard_step(P, 10**30) ==> tau of hard_step
+ew.hard_step(P, [0.5]) ==> tau of hard_step
+ew.soft_memberships(P.to_sparse()) ==> probabilities of soft_memberships
+ew.soft_memberships(P, torch.full((7,), 0.1)) ==> temperature of soft_memberships
+ew.soft_memberships(P, detach_threshold=np.zeros(3)) ==> detach_threshold of soft_memberships
+ew.soft_memberships(P, threshold=torch.zeros(2, device="meta")) ==> threshold of soft_memberships
+ew.soft_confusion(P, Y3, num_classes=np.zeros(3)) ==> num_classes of soft_confusion
+ew.soft_confusion(P, Y3, num_classes="three") ==> num_classes of soft_confusion
+ew.soft_confusion(P.to_sparse(), Y3) ==> memberships of soft_confusion
+ew.soft_confusion(P.to("meta"), Y3) ==> targets of soft_confusion
+ew.soft_confusion(P, Y3, sample_weight=torch.ones(4) * 1j) ==> sample_weight of soft_confusion
+ew.soft_counts(P, Y3, ignore_index="none") ==> ignore_index of soft_counts
+ew.soft_counts(P, Y3, ignore_index=10**30) ==> ignore_index of soft_counts
+ew.multilabel_counts(P, torch.zeros(4, 3).to_sparse()) ==> targets of multilabel_counts
+ew.multilabel_counts(P, torch.zeros(4, 3, device="meta")) ==> targets of multilabel_counts
+ew.metric_loss(Z, Y3, detach_threshold="no") ==> detach_threshold of metric_loss
+ew.metric_loss(Z, Y3, check_inputs=np.zeros(3)) ==> check_inputs of metric_loss
+ew.EASTLoss(subject_to="") ==> subject_to of EASTLoss
+ew.EASTLoss(threshold=torch.zeros(2).to_sparse()) ==> threshold of EASTLoss
+ew.annealing.constant_schedule(torch.full((3,), 0.1)) ==> value of constant_schedule
+ew.annealing.PlateauCooling(torch.tensor(0.1j)) ==> start of PlateauCooling
+ew.annealing.PlateauCooling(floor=torch.zeros(0)) ==> floor of PlateauCooling
+ew.metrics.get([]) ==> name of metrics.get
+ew.metrics.get({}) ==> name of metrics.get
+ew.metrics.get("f1", average=np.zeros(3))(C3) ==> average of f_beta
+ew.metrics.f1(C3, average=np.zeros(3)) ==> average of f_beta
+ew.theory.rows_of_class(10**30, 0.1) ==> batch_size of rows_of_class
+ew.theory.batch_for_class(0.1, rows=10**30) ==> rows of batch_for_class
+ew.theory.heaviside_lipschitz(0.5, torch.zeros(0)) ==> temperature of heaviside_lipschitz
+ew.theory.btg_lipschitz(0.5, torch.zeros(0)) ==> delta of btg_lipschitz
+ew.baselines.FocalLoss(check_inputs=np.zeros(3)) ==> check_inputs of FocalLoss
+ew.baselines.DiceLoss(squared="yes") ==> squared of DiceLoss
+ew.baselines.DiceLoss(per_sample=None) ==> per_sample of DiceLoss
+ew.baselines.SurrogateFBetaLoss(balanced="yes") ==> balanced of SurrogateFBetaLoss
+ew.baselines.AdversarialFBetaLoss(split="yes") ==> split of AdversarialFBetaLoss
+ew.baselines.WilcoxonMannWhitneyLoss(check_inputs=3) ==> check_inputs of WilcoxonMannWhitneyLoss
+ew.tune_decision(P4N, Y4N, guard=-1) ==> guard of tune_decision
+ew.tune_decision(P4N, Y4N, classes=3) ==> classes of tune_decision
+ew.tune_decision(P4N, Y4N, classes=[[1], [2]]) ==> classes of tune_decision
+ew.tune_decision(P4N, Y4N, sample_weight="abc") ==> sample_weight of tune_decision
+ew.tune_decision(P4N, Y4N, sample_weight=[None]) ==> sample_weight of tune_decision
+ew.tune_decision(P4N, Y4N, random_state=10**30) ==> random_state of tune_decision
+ew.Decision("abc") ==> matrix of Decision
+ew.Decision(None) ==> matrix of Decision
+ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "metric": "abc"}) ==> data of Decision.from_dict
+ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "constraints": None}) ==> data of Decision.from_dict
+ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "reference": []}) ==> data of Decision.from_dict
+ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "format": np.zeros(3)}) ==> data of Decision.from_dict
 """
 
 
@@ -399,6 +455,39 @@ M.predict(X, prior=[0.5]) ==> prior of Decision.with_prior
 M.predict(X, prior="x") ==> prior of predict
 M.predict_set(X, coverage=2) ==> coverage of prediction_sets
 M.save("/dev/null/x") ==> path of save
+M.save(None) ==> path of save
+M.save("") ==> path of save
+M.save(b"x") ==> path of save
+ew.EASTClassifier.load(3) ==> path of load
+ew.EASTClassifier.load([]) ==> path of load
+ew.TunedDecisionClassifierCV.load(None) ==> path of load
+ew.EASTBoostingClassifier.load(None) ==> path of load
+ew.EASTEnsembleClassifier.load(None) ==> path of load
+M.predict(D) ==> X of EASTClassifier
+M.score(X, np.zeros((40, 2))) ==> y of EASTClassifier.score
+M.score(X, ["a", None] * 20) ==> y of EASTClassifier.score
+M.score(X, ["0", "1"] * 20) ==> y of EASTClassifier.score
+ew.EASTClassifier(**S).fit(X, ["a", None] * 20) ==> y of EASTClassifier.fit
+ew.EASTClassifier(**S).fit(X, np.array([1, "a"] * 20, dtype=object)) ==> y of EASTClassifier.fit
+ew.EASTClassifier(bins=10**6, **S).fit(X, y) ==> bins of EASTClassifier
+ew.EASTClassifier(bins=np.zeros(3), **S).fit(X, y) ==> bins of EASTClassifier
+ew.EASTClassifier(batch_size=np.zeros(3), **S).fit(X, y) ==> batch_size of EASTClassifier
+ew.EASTClassifier(checkpoint=3, **S).fit(X, y) ==> checkpoint of EASTClassifier
+ew.EASTClassifier(checkpoint="", **S).fit(X, y) ==> checkpoint of EASTClassifier
+ew.EASTClassifier(loggers="", **S).fit(X, y) ==> loggers of EASTClassifier
+ew.EASTClassifier(verbose=np.zeros(3), **S).fit(X, y) ==> verbose of EASTClassifier
+ew.EASTClassifier(standardize=np.zeros(3), **S).fit(X, y) ==> standardize of EASTClassifier
+ew.EASTClassifier(metric_options=3, **S).fit(X, y) ==> metric_options of EASTClassifier
+ew.EASTClassifier(recipe=np.zeros(3), **S).fit(X, y) ==> recipe of EASTClassifier
+ew.EASTClassifier(accelerator=[], **S).fit(X, y) ==> accelerator, devices, strategy, precision of EASTClassifier
+ew.EASTClassifier(precision="7", **S).fit(X, y) ==> accelerator, devices, strategy, precision of EASTClassifier
+ew.TunedDecisionClassifierCV(LR, guard=-1).fit(X, y) ==> guard of TunedDecisionClassifierCV
+ew.TunedDecisionClassifierCV(LR, n_bags=10**30).fit(X, y) ==> n_bags of TunedDecisionClassifierCV.fit
+ew.TunedDecisionClassifierCV(LR, cv=[]).fit(X, y) ==> cv of fit
+ew.TunedDecisionClassifierCV(LR, cv="abc").fit(X, y) ==> cv of fit
+ew.TunedDecisionClassifierCV(LR, cv=-1).fit(X, y) ==> cv of fit
+ew.TunedDecisionClassifierCV(LR).fit(X, pd.Series(["a", None] * 20)) ==> y of TunedDecisionClassifierCV.fit
+ew.TunedDecisionClassifierCV(LR).fit(X, y).predict(D) ==> X of TunedDecisionClassifierCV
 """
 
 
@@ -411,7 +500,7 @@ def estimators():
     model = ew.EASTClassifier(**small).fit(ROWS, CODES)
     frame = pd.DataFrame(ROWS, columns=["a", "a", "b"])
     names = {"ew": ew, "S": small, "X": ROWS, "y": CODES, "D": frame, "M": model}
-    return {**names, "LR": LogisticRegression()}
+    return {**names, "LR": LogisticRegression(), "np": np, "pd": pd}
 
 
 @pytest.mark.parametrize("row", ESTIMATORS.strip().splitlines())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +44,11 @@ def test_a_folder_becomes_a_model_with_a_report(folder, tmp_path):
     frame = pq.read_table(folder).to_pandas()
     labels = model.predict(frame.drop(columns="fraud"))
     assert np.mean(labels == frame["fraud"]) > 0.75
+    importance = json.loads((out / "summary.json").read_text())["importance"]
+    matters = {column["name"]: column["matters"] for column in importance["columns"]}
+    assert list(matters) == sorted(matters, key=["x", "city", "amount"].index)
+    assert matters["x"]
+    assert not matters["amount"]
 
 
 def test_values_that_the_sample_did_not_have_are_counted(folder, monkeypatch):

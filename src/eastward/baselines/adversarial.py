@@ -81,7 +81,8 @@ class AdversarialFBetaLoss(nn.Module):
         self.max_batch = _checks.whole_number(caller, "max_batch", max_batch, at_least=1)
         _checks.one_of(caller, "solver", solver, tuple(SOLVERS))
         self.solver = solver
-        self.split, self.check_inputs = bool(split), bool(check_inputs)
+        self.split = _checks.boolean(caller, "split", split)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
 
     def forward(self, logits: Logits, targets: Targets) -> Scalar:

@@ -23,8 +23,9 @@ class _OverlapLoss(nn.Module):
 
     def __init__(self, *, ignore_index: int | None, check_inputs: bool) -> None:
         super().__init__()
-        self.ignore_index = _checks.ignore_index(type(self).__name__, ignore_index)
-        self.check_inputs = bool(check_inputs)
+        caller = type(self).__name__
+        self.ignore_index = _checks.ignore_index(caller, ignore_index)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
 
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
@@ -108,7 +109,8 @@ class DiceLoss(_OverlapLoss):
         check_inputs: bool = True,
     ) -> None:
         super().__init__(ignore_index=ignore_index, check_inputs=check_inputs)
-        self.squared, self.per_sample = bool(squared), bool(per_sample)
+        self.squared = _checks.boolean("DiceLoss", "squared", squared)
+        self.per_sample = _checks.boolean("DiceLoss", "per_sample", per_sample)
         self.smooth = _checks.real("DiceLoss", "smooth", smooth)
         if self.smooth < 0:
             _checks.fail("DiceLoss", "smooth", ">= 0", smooth)

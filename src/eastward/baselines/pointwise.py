@@ -33,7 +33,7 @@ class PointwiseLoss(nn.Module):
         super().__init__()
         caller = type(self).__name__
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
-        self.check_inputs = bool(check_inputs)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
         self.register_buffer("class_weight", class_weight_vector(caller, class_weight))
 
     def forward(

@@ -68,6 +68,7 @@ class SurrogateFBetaLoss(PointwiseLoss):
     ) -> None:
         caller = "SurrogateFBetaLoss"
         rate = _checks.in_unit_interval(caller, "positive_rate", positive_rate)
+        _checks.boolean(caller, "balanced", balanced)
         super().__init__(
             class_weight=[1 / (1 - rate), 1 / rate] if balanced else None,
             ignore_index=ignore_index,

@@ -68,7 +68,7 @@ class WilcoxonMannWhitneyLoss(nn.Module):
         if self.power < 1:
             _checks.fail(caller, "power", ">= 1", power, "2 or 3 are usual.")
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
-        self.check_inputs = bool(check_inputs)
+        self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
 
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None

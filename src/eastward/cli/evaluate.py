@@ -12,6 +12,7 @@ from eastward.cli.output import emit_json, note, result_console, say, wants_json
 
 if TYPE_CHECKING:
     from eastward.model_folder import TableModel
+    from eastward.reporting.model_importance import RowSample
 
 __all__ = ["evaluate"]
 
@@ -50,7 +51,12 @@ def evaluate(
     from eastward.reporting import evaluation_summary
 
     loaded = load_model(model)
-    logs, codes = _scores(loaded, data, encoding, drop_missing=drop_missing_target)
+    sample = None
+    if report is not None:
+        from eastward.reporting.model_importance import RowSample
+
+        sample = RowSample(random_state=seed)
+    logs, codes = _scores(loaded, data, encoding, sample, drop_missing=drop_missing_target)
     summary = evaluation_summary(
         codes,
         logs,
@@ -60,8 +66,8 @@ def evaluate(
         n_bootstrap=bootstrap,
         random_state=seed,
     )
-    if report is not None:
-        _write(report, summary, loaded, model, data)
+    if report is not None and sample is not None:
+        _write(report, summary, loaded, sample, model, data)
     if wants_json():
         emit_json({key: value for key, value in summary.items() if key != "scores"})
         return
@@ -74,7 +80,9 @@ def evaluate(
         say(f"report   {report}")
 
 
-def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool) -> Any:
+def _scores(
+    model: TableModel, data: Path, encoding: str, sample: RowSample | None, *, drop_missing: bool
+) -> Any:
     """Log-probabilities and true classes of all labelled rows; features are never all in memory."""
     import numpy as np
 
@@ -98,6 +106,8 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
         missing += int((found < 0).sum())
         logs.append(model.log_probabilities(part)[found >= 0])
         codes.append(found[found >= 0])
+        if sample is not None:
+            sample.add(part[found >= 0], codes[-1])
     if missing and not drop_missing:
         advice = "Fill them in, or leave those rows out with --drop-missing-target."
         got = f"{missing:,} missing values"
@@ -110,17 +120,24 @@ def _scores(model: TableModel, data: Path, encoding: str, *, drop_missing: bool)
 
 
 def _write(
-    path: Path, evaluation: dict[str, Any], model: TableModel, folder: Path, data: Path
+    path: Path,
+    evaluation: dict[str, Any],
+    model: TableModel,
+    sample: RowSample,
+    folder: Path,
+    data: Path,
 ) -> None:
     import shlex
 
     from eastward.reporting import report_summary, write_report
+    from eastward.reporting.model_importance import model_importance
     from eastward.reporting.training_words import training_words
 
     summary = report_summary(
         f"{model.task['target']} in {data.name}",
         model.metric,
         evaluation=evaluation,
+        importance=model_importance(model, *sample.rows()),
         training=training_words(model.classifier),
         commands={"evaluate": shlex.join(["eastward", "evaluate", str(folder), str(data)])},
     )

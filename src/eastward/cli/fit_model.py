@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _messages, metrics
+from eastward._files import write_whole
 from eastward.cli.folders import CARD, CHECKPOINT, REPORT, SUMMARY
 from eastward.cli.output import note
 from eastward.cli.stages import stage
@@ -19,19 +20,18 @@ from eastward.comparison.cells import fit_options, pass_interruption_on
 from eastward.comparison.choosing import choose_method
 from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
 from eastward.comparison.splits import grouped_split, later_rows
-from eastward.data import Task, copies_across, feature_origins, make_vectorizer, profile_task
-from eastward.decisions import ABSTAIN
+from eastward.data import Task, copies_across, make_vectorizer, profile_task
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import (
     evaluation_summary,
     finding,
-    importance_summary,
     report_summary,
     write_report,
 )
 from eastward.reporting.model_card import model_card
+from eastward.reporting.model_importance import model_importance
 from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.grouped_folds import periods
@@ -203,7 +203,7 @@ def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
 
 def write_card(summary: Mapping[str, Any], classifier: Any, folder: Path) -> None:
     """The card that says what the model in ``folder`` is for, and where it ends."""
-    (folder / CARD).write_text(model_card(summary, classifier), encoding="utf-8")
+    write_whole(folder / CARD, model_card(summary, classifier).encode())
 
 
 def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.bool_]:
@@ -311,25 +311,6 @@ def judging_weights(
 
 def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:
     """Which columns the held-out score rests on."""
-    frame = task.features[held].reset_index(drop=True)
     codes = np.searchsorted(model.classes, task.labels[held])
-
-    def decide(vectors: NDArray[Any]) -> NDArray[Any]:
-        if model.decision is None:
-            found: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
-            return found
-        probabilities = model.classifier.predict_proba(vectors)
-        chosen: NDArray[Any] = model.decision.decide(probabilities)
-        # A row that is left to a person would be decided for its most probable class.
-        return np.where(chosen == ABSTAIN, probabilities.argmax(axis=1), chosen)
-
-    return importance_summary(
-        decide,
-        model.vectors(frame),
-        feature_origins(model.vectorizer),
-        frame,
-        codes,
-        model.classes.tolist(),
-        model.metric,
-        sample_weight=judging_weights(model.classifier, codes, _weights(task, held)),
-    )
+    weights = judging_weights(model.classifier, codes, _weights(task, held))
+    return model_importance(model, task.features[held], codes, sample_weight=weights)

@@ -33,6 +33,7 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
     elif unfinished and not resume:
         advice = "Add --resume to continue it, or --overwrite to start anew."
         _messages.fail("train", "--out", "a new folder", f"{folder} with an unfinished run", advice)
-    elif finished and not unfinished:
+    elif finished and not unfinished and not (resume and not (folder / CARD).is_file()):
+        # The card is written last: a model without one was stopped before its report.
         advice = "Choose another folder, or add --overwrite to replace the model."
         _messages.fail("train", "--out", "a new folder", f"{folder} with a finished model", advice)

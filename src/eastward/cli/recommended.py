@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from eastward._files import read_document
+from eastward._files import read_document, write_whole
 from eastward.cli.options import command_line
 
 __all__ = ["compare_command", "defaults_from", "is_recommended", "remember", "train_command"]
@@ -79,7 +79,7 @@ def remember(context: Any, method: str, folder: Path) -> None:
             given[name] = str(Path.cwd() / given[name])
     document = {"method": method, **given}
     text = json.dumps(document, indent=1, ensure_ascii=False)
-    (folder / RECOMMENDED).write_text(text + "\n", encoding="utf-8")
+    write_whole(folder / RECOMMENDED, f"{text}\n".encode())
 
 
 def defaults_from(context: Any, folder: Path | None) -> Path | None:

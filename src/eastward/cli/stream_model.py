@@ -33,6 +33,7 @@ from eastward.estimators.network.stream_weights import weight_values
 from eastward.estimators.network.streaming import TableStream, draw_shares, plain_values, rows_for
 from eastward.model_folder import TableModel, save_model
 from eastward.reporting import evaluation_summary, finding, report_summary
+from eastward.reporting.model_importance import model_importance
 from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.streams import ParquetTable
@@ -172,13 +173,17 @@ def fit_stream_model(
     }
     model = TableModel(classifier, task.vectorizer, remembered)
     save_model(model, folder)
-    judged = _evaluation(model, task) if task.stream.shares.test else None
+    judged = importance = None
+    if task.stream.shares.test:
+        with stage("judging by rows held out", quiet=not plan.parameters.get("verbose")):
+            judged, importance = _judged(model, task)
     training = training_words(classifier)
     summary = report_summary(
         f"{task.stream.target} in {task.name}",
         classifier.metric_,
         data=task.facts,
         evaluation=judged,
+        importance=importance,
         training=training,
         verdict=finding(judged, training, classifier.metric_),
         commands=commands,
@@ -190,17 +195,21 @@ def fit_stream_model(
     return summary
 
 
-def _evaluation(model: TableModel, task: StreamedTask) -> dict[str, Any]:
+def _judged(model: TableModel, task: StreamedTask) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What held-out rows say about the model, and which columns that rests on."""
     rows = rows_for(task.stream, "test", task.stream.names)
     codes = np.searchsorted(model.classes, plain_values(rows.column(task.stream.target)))
-    return evaluation_summary(
+    frame = to_frame(rows.select(list(task.stream.columns)))
+    weight = judging_weights(model.classifier, codes, _weights(rows, task.stream.weight))
+    evaluation = evaluation_summary(
         codes,
-        model.log_probabilities(to_frame(rows.select(list(task.stream.columns)))),
+        model.log_probabilities(frame),
         model.classes.tolist(),
         model.metric,
         decision=model.decision,
-        sample_weight=judging_weights(model.classifier, codes, _weights(rows, task.stream.weight)),
+        sample_weight=weight,
     )
+    return evaluation, model_importance(model, frame, codes, sample_weight=weight)
 
 
 def _weights(rows: pa.Table, column: str | None) -> NDArray[np.float32] | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from eastward._files import write_whole
 from eastward.cli import options
 from eastward.cli.errors import going_on
 from eastward.cli.folders import check_place
@@ -128,7 +129,7 @@ def _conclude(result: Any, metric: str, out: Path) -> None:
     import json
 
     document = {"metric": metric, "score": result.score, "parameters": result.parameters}
-    (out / "best.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    write_whole(out / "best.json", json.dumps(document, indent=1).encode())
     if wants_json():
         emit_json({**document, "trials": result.trials})
         return

@@ -34,6 +34,7 @@ from eastward.constraints import Constraint
 from eastward.decisions.calibration import brier_score, expected_calibration_error, log_loss
 from eastward.metrics import Metric
 from eastward.training.grouped_folds import grouped_folds, periods
+from eastward.training.random_numbers import seeded
 
 __all__ = ["Cell", "Problem", "fit_options", "killed_cell", "pass_interruption_on", "run_cell"]
 
@@ -322,8 +323,7 @@ def _heard_warnings(said: list[str]) -> Iterator[None]:
 def _fixed_randomness(seed: int) -> Iterator[None]:
     """Global generators as if each cell had a process of its own; afterwards they are as they were."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  # users' estimators draw from it
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         np.random.seed(seed % 2**32)  # noqa: NPY002  # the same
         random.seed(seed)
         try:

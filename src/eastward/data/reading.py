@@ -158,7 +158,7 @@ def _header(path: Path, encoding: str) -> list[str]:
     form = file_format(path, "read_table")
     if not form.is_delimited:
         return []
-    with text_stream(path, form, encoding) as stream:
+    with explained(path, form, encoding), text_stream(path, form, encoding) as stream:
         return list(pa.csv.open_csv(stream, **csv_options(path, form, encoding)).schema.names)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from eastward._files import remove_leftovers
 from eastward.data.formats import FileFormat, file_format
 
 __all__ = ["TableWriter"]
@@ -50,6 +51,7 @@ class TableWriter:
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.path.parent, f".{self.path.name}.")
         self._stream = pa.output_stream(str(self._temporary), compression=self.form.compression)
         return self
 

@@ -89,7 +89,7 @@ def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
     """Weights ``(N,)`` in float64: ones if none are given; not all zero."""
     if sample_weight is None:
         return torch.ones(scores.shape[0], dtype=torch.float64, device=scores.device)
-    weight = torch.as_tensor(sample_weight, device=scores.device).double()
+    weight = _checks.numeric(caller, "sample_weight", sample_weight).to(scores.device).double()
     if weight.shape != scores.shape[:1]:
         expected = f"of shape ({scores.shape[0]},)"
         _checks.fail(caller, "sample_weight", expected, _checks.describe(weight))

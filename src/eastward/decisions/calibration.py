@@ -203,7 +203,7 @@ def fit_calibration(
     caller = "fit_calibration"
     sample = probability_sample(caller, probabilities, targets, sample_weight)
     _checks.one_of(caller, "kind", kind, ("auto", *KINDS))
-    seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
+    seed = _checks.seed(caller, random_state)
     if kind == "isotonic" and sample.num_classes != 2:
         got = f"{sample.num_classes} classes"
         _checks.fail(caller, "kind", "other than 'isotonic' but for two classes", got)

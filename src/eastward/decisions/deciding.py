@@ -125,9 +125,9 @@ def tune_decision(
     objective = Objective(checked_metric(_CALLER, metric, size), cost, constraints)
     _checks.one_of(_CALLER, "on_infeasible", on_infeasible, ("raise", "best"))
     level = _checks.in_unit_interval(_CALLER, "confidence", confidence)
-    seed = _checks.whole_number(_CALLER, "random_state", random_state, at_least=0)
+    seed = _checks.seed(_CALLER, random_state)
     tuner = Tuner(objective, checked_share(_CALLER, label_share), seed)
-    hurdle = None if guard is None else _checks.real(_CALLER, "guard", guard)
+    hurdle = None if guard is None else _checks.not_negative(_CALLER, "guard", guard)
 
     return tuned_decision(
         sample, tuner, labels, level=level, on_infeasible=on_infeasible, guard=hurdle

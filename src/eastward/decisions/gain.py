@@ -88,7 +88,7 @@ def decision_gain(
     weight = torch.ones(len(truth)) if sample_weight is None else torch.as_tensor(sample_weight)
     pair = (torch.as_tensor(before).long(), torch.as_tensor(after).long())
     weight = weight.double().unsqueeze(1)
-    generator = torch.Generator().manual_seed(random_state)
+    generator = torch.Generator().manual_seed(_checks.seed("decision_gain", random_state))
     first, second = _merits(merit, truth, pair, weight).flatten().tolist()
     group_of_row = (
         None if groups is None else torch.as_tensor(groups).unique(return_inverse=True)[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -77,7 +77,7 @@ class Decision:
     note: str = ""
 
     def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, dtype=np.float64)
+        matrix = _as_matrix(self.matrix)
         if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[1] - len(matrix) not in (0, 1):
             expected = "of shape (C, C) or (C, C + 1) with C >= 2"
             _checks.fail("Decision", "matrix", expected, f"shape {matrix.shape}")
@@ -243,11 +243,14 @@ class Decision:
             One that decides alike.
         """
         if not _is_document(data):
-            expected = f"what to_dict wrote, with format {FORMAT}"
-            got = _checks.describe(data)
-            _checks.fail(
-                "Decision.from_dict", "data", expected, got, "Update eastward, or tune it again."
-            )
+            _no_document(_checks.describe(data))
+        try:
+            return cls._from_document(data)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            return _no_document(f"a document with an unfit entry ({error})")
+
+    @classmethod
+    def _from_document(cls, data: Mapping[str, Any]) -> Decision:
         reference = data["reference"]
         return cls(
             data["matrix"],
@@ -275,9 +278,23 @@ class Decision:
         return "\n".join(lines)
 
 
+def _as_matrix(value: Any) -> NDArray[Any]:
+    try:
+        if value is not None and not np.iscomplexobj(value):
+            return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    got = _checks.describe(value)
+    return _checks.fail("Decision", "matrix", "an array of numbers", got, error=TypeError)
+
+
 def checked_classes(caller: str, classes: Any, size: int) -> tuple[Any, ...]:
     """Labels as plain values, one for each class and all different."""
-    labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
+    try:
+        labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
+        hash(labels)
+    except (TypeError, ValueError):
+        _checks.fail(caller, "classes", "labels", _checks.describe(classes), error=TypeError)
     if len(labels) != size or len(set(labels)) != size:
         expected = f"{size} different labels, in the order of the columns"
         _checks.fail(caller, "classes", expected, list(labels)[:10])
@@ -321,4 +338,10 @@ def _metric_from_dict(data: Mapping[str, Any] | None) -> Metric | None:
 
 
 def _is_document(data: object) -> bool:
-    return isinstance(data, Mapping) and data.get("format") == FORMAT
+    return isinstance(data, Mapping) and repr(data.get("format")) == repr(FORMAT)
+
+
+def _no_document(got: str) -> NoReturn:
+    expected = f"what to_dict wrote, with format {FORMAT}"
+    advice = "Update eastward, or tune it again."
+    _checks.fail("Decision.from_dict", "data", expected, " ".join(got.split()), advice)

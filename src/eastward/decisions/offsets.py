@@ -239,7 +239,7 @@ def bagged_offsets(
     sample = class_sample(caller, log_probabilities, targets, sample_weight)
     reach, sweeps = search_limits(caller, max_offset, max_sweeps)
     bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1)
-    seed = _checks.whole_number(caller, "random_state", random_state, at_least=0)
+    seed = _checks.seed(caller, random_state)
     _checks.one_of(caller, "method", method, METHODS)
     merit = Merit(metric, sample.num_classes)
     return bagged(sample, merit, bags, seed, reach, sweeps, method)

@@ -104,7 +104,7 @@ class DecisionOptions:
             got = f"'isotonic' for {size} classes"
             _checks.fail(caller, "calibrate", "other than 'isotonic' but for two classes", got)
         if self.guard is not None:
-            _checks.real(caller, "guard", self.guard)
+            _checks.not_negative(caller, "guard", self.guard)
         checked_metric(caller, self.metric, size)
         found = parse_constraints(caller, self.subject_to, size, classes)
         if self.coverage is not None:

@@ -319,7 +319,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
             A new folder, or one with a saved model, which is replaced.
         """
         check_is_fitted(self)
-        self._save(Path(path))
+        self._save(_checks.path("save", "path", path))
 
     @abstractmethod
     def _save(self, path: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from eastward import _checks
+from eastward.estimators.frames import refuse_odd_labels
 
 Array: TypeAlias = NDArray[Any]
 Splits: TypeAlias = list[tuple[Array, Array]]
@@ -29,6 +30,7 @@ LOWEST_DECISION = -1e4
 
 def class_labels(caller: str, y: Any) -> Array:
     """``y`` as a one-dimensional array of class labels."""
+    refuse_odd_labels(caller, y)
     check_classification_targets(y)
     if type_of_target(y).startswith("multi") and np.ndim(y) > 1 and np.shape(y)[1] > 1:
         advice = "For several labels per sample use eastward.decisions.multilabel_thresholds."
@@ -69,7 +71,8 @@ def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
     what new rows will say.
     """
     if not isinstance(cv, int):
-        return list(check_cv(cv, y, classifier=True).split(X, y))
+        return _given_splits(cv, X, y)
+    _checks.whole_number("fit", "cv", cv, at_least=2)
     labels, counts = np.unique(y, return_counts=True)
     if counts.max() < 2:
         _checks.fail("fit", "y", "of a class with two samples at least", "one of each class")
@@ -85,6 +88,19 @@ def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
         warnings.filterwarnings("ignore", message="The least populated class")
         folds = StratifiedKFold(min(cv, counts.max()), shuffle=True, random_state=seed)
         return list(folds.split(np.zeros(len(y)), y))
+
+
+def _given_splits(cv: Any, X: Any, y: Array) -> Splits:
+    """The splits of a splitter, or splits that were given."""
+    expected = "an integer, a splitter of scikit-learn, or splits of row numbers"
+    try:
+        splits = list(check_cv(cv, y, classifier=True).split(X, y))
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        _checks.fail("fit", "cv", expected, f"{_checks.describe(cv)} ({reason})", error=type(error))
+    if not splits:
+        _checks.fail("fit", "cv", expected, _checks.describe(cv))
+    return splits
 
 
 def cross_fitted_scores(
@@ -126,7 +142,13 @@ def log_scores(response: Any, method: str) -> Array:
 
 def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
     """Positions of the labels ``y`` in the sorted ``classes``."""
+    refuse_odd_labels(caller, y)
     labels = np.asarray(y)
+    if labels.ndim != 1:
+        _checks.fail(caller, "y", "one label for each row", f"shape {labels.shape}")
+    if labels.dtype.kind in "OUS" and classes.dtype.kind not in "OUS":
+        expected = f"labels as in fit, such as {classes.tolist()[0]!r}"
+        _checks.fail(caller, "y", expected, _checks.describe(labels.tolist()[0]))
     codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     unknown = classes[codes] != labels
     if unknown.any():

@@ -16,6 +16,7 @@ __all__ = [
     "checked_table",
     "date_numbers",
     "is_date",
+    "refuse_odd_labels",
     "refuse_repeated_columns",
 ]
 
@@ -27,6 +28,7 @@ Array = NDArray[Any]
 
 def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
     """``X`` as a float32 array, or as the frame it is if it has columns of words; NaN may stay."""
+    refuse_repeated_columns(X, type(model).__name__)
     if not _has_words(X):
         table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
         refuse_infinity(table, getattr(model, "feature_names_in_", None), type(model).__name__)
@@ -45,6 +47,32 @@ def refuse_repeated_columns(X: Any, caller: str) -> None:
         shown = ", ".join(repr(name) for name in repeated[:5])
         got = f"{shown} more than once"
         _checks.fail(caller, "X", "a frame with unique column names", got, "Rename or drop one.")
+
+
+def refuse_odd_labels(caller: str, y: Any) -> None:
+    """Labels that cannot be put in an order are no classes: missing ones, or words beside numbers.
+
+    Everything else that is wrong with ``y`` is said by scikit-learn, in words that its own checks look for.
+    """
+    try:
+        labels = np.asarray(y)
+    except (TypeError, ValueError):
+        return
+    if labels.dtype != object or labels.ndim != 1:
+        return
+    if missing := sum(map(_is_missing, labels)):
+        advice = "Fill them in, or leave those rows out."
+        _checks.fail(caller, "y", "filled in for every row", f"{missing:,} missing labels", advice)
+    kinds = sorted({type(label).__name__ for label in labels})
+    if len(kinds) > 1 and "str" in kinds:
+        advice = "Make all of them text, for example with y.astype(str)."
+        _checks.fail(caller, "y", "of one type", f"labels of {' and '.join(kinds)}", advice)
+
+
+def _is_missing(label: object) -> bool:
+    if isinstance(label, float):
+        return bool(np.isnan(label))
+    return label is None or type(label).__name__ in {"NAType", "NaTType"}
 
 
 def refuse_infinity(table: Array, names: Any, caller: str, *, gaps: bool = True) -> None:
@@ -67,7 +95,7 @@ def refuse_infinity(table: Array, names: Any, caller: str, *, gaps: bool = True)
 
 
 def _has_words(X: Any) -> bool:
-    return hasattr(X, "dtypes") and hasattr(X, "iloc") and not all(map(_is_number, X.dtypes))
+    return hasattr(X, "columns") and hasattr(X, "iloc") and not all(map(_is_number, X.dtypes))
 
 
 def is_date(dtype: Any) -> bool:

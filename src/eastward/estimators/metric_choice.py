@@ -11,9 +11,7 @@ from eastward.metrics import Metric
 __all__ = ["resolve_metric"]
 
 
-def resolve_metric(
-    caller: str, metric: Any, options: Mapping[str, Any] | None, classes: list[Any]
-) -> Metric:
+def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -> Metric:
     """The metric with its options bound; beta may name classes by their labels.
 
     Parameters
@@ -38,6 +36,9 @@ def resolve_metric(
     """
     if options is None:
         return metrics.as_metric(metric)
+    if not isinstance(options, Mapping):
+        expected, got = "a mapping from options to values, or None", _checks.describe(options)
+        _checks.fail(caller, "metric_options", expected, got, error=TypeError)
     bound = dict(options)
     beta = bound.get("beta")
     if isinstance(beta, Mapping):

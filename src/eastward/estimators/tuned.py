@@ -35,6 +35,8 @@ from eastward.metrics import Metric
 __all__ = ["TunedDecisionClassifierCV"]
 
 _FIT = "TunedDecisionClassifierCV.fit"
+# Each is a search of its own; the mean has long settled.
+MOST_BAGS = 10_000
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -254,7 +256,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         TunedDecisionClassifierCV
             One that decides alike.
         """
-        return saved_tuned.load(cls, Path(path), trusted)
+        return saved_tuned.load(cls, _checks.path("load", "path", path), trusted)
 
     def _save(self, path: Path) -> None:
         saved_tuned.save(self, path)
@@ -320,7 +322,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         super()._check_decision(classes)
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        bags = _checks.whole_number(_FIT, "n_bags", self.n_bags, at_least=1)
+        bags = _checks.whole_number(_FIT, "n_bags", self.n_bags, at_least=1, at_most=MOST_BAGS)
         return replace(super()._options(classes, seed), guard=self.guard, n_bags=bags)
 
     def _resolved_metric(self, classes: list[Any]) -> Metric:
@@ -330,5 +332,6 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
 
     def _log_probabilities(self, X: Any) -> Array:
         check_is_fitted(self)
+        refuse_repeated_columns(X, type(self).__name__)
         method = response_method(self.estimator_)
         return log_scores(getattr(self.estimator_, method)(X), method)

@@ -104,7 +104,7 @@ def metric_loss(
         prepare_metric(caller, metric, absent),
         _checks.thresholds(caller, threshold),
         resolve_step(step, caller=caller),
-        detach_threshold,
+        _checks.boolean(caller, "detach_threshold", detach_threshold),
         prior if prior is None else _checks.prior(caller, prior, None, sums_to_one=not multilabel),
         absent == "skip",
         _checks.boolean(caller, "multilabel", multilabel),
@@ -113,7 +113,8 @@ def metric_loss(
     _check_reduce(caller, reduce)
     given = (logits, targets, sample_weight)
     between = Between(reduce)
-    return Steps(terms).loss(caller, given, temperature, between, check_inputs=check_inputs)
+    looks = _checks.boolean(caller, "check_inputs", check_inputs)
+    return Steps(terms).loss(caller, given, temperature, between, check_inputs=looks)
 
 
 def _check_reduce(caller: str, reduce: object) -> None:

@@ -174,7 +174,7 @@ def f_beta(
         confusion = square_matrix("f_beta", confusion)
     size = len(confusion.tp if isinstance(confusion, Counts) else confusion)
     quotients = f_beta_quotients(beta, size)
-    if average == "micro" and quotients.terms[0][0][0].dim():
+    if str(average) == "micro" and quotients.terms[0][0][0].dim():
         advice = "Pooled counts have no classes left; use 'macro'."
         _checks.fail("f_beta", "beta", "one number when average='micro'", f"{size} numbers", advice)
     return averaged("f_beta", confusion, quotients, average, absent)

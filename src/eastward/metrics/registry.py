@@ -239,7 +239,7 @@ def get(name: str, **options: Any) -> Metric:
     2.0
     """
     plain = _plain_name(name)
-    metric = _TABLE.get(plain) or _f_score(plain)
+    metric = (_TABLE.get(plain) if isinstance(plain, str) else None) or _f_score(plain)
     known = _option_names(metric.function)
     for option in options:
         if option not in known:
@@ -252,7 +252,7 @@ def get(name: str, **options: Any) -> Metric:
         )
         _checks.fail("metrics.get", "cost", "given for 'expected_cost'", "nothing", advice)
     bound = metric.with_options(**options)
-    if options.get("average") == "binary":
+    if isinstance(options.get("average"), str) and options["average"] == "binary":
         bound = replace(bound, needs_two_classes=True)
     if options.get("weights") is not None:
         bound = replace(bound, needs_matrix=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from eastward import _checks
+from eastward._files import write_whole
 from eastward.reporting.html import render_html
 from eastward.reporting.markdown import render_markdown
 
@@ -58,16 +58,5 @@ def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Pa
     _checks.one_of("write_report", "the end of path", target.suffix.lower(), tuple(_RENDERINGS))
     text = _RENDERINGS[target.suffix.lower()](summary)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp keeps its file to its owner; a report is to be shown.
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(target, text.encode())
     return target

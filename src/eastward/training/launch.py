@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -126,9 +126,11 @@ def make_fabric(options: Mapping[str, Any]) -> Fabric:
     )
     from lightning_fabric.strategies.ddp import DDPStrategy  # noqa: PLC0415
 
-    together = options["devices"] != 1 or options["strategy"] == "ddp"
-    if not (in_a_job() and together):
-        return Fabric(**options)
+    if not (in_a_job() and _is_shared(options)):
+        try:
+            return Fabric(**options)
+        except (TypeError, ValueError) as error:
+            _refuse(options, error)
     seconds = float(os.environ.get(TIMEOUT, "1800"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     settings = {
@@ -143,6 +145,20 @@ def make_fabric(options: Mapping[str, Any]) -> Fabric:
         _meet_again(fabric.device.type, seconds)
     fabric.launch()
     return fabric
+
+
+def _is_shared(options: Mapping[str, Any]) -> bool:
+    alone = isinstance(options["devices"], int) and options["devices"] == 1
+    return not alone or (isinstance(options["strategy"], str) and options["strategy"] == "ddp")
+
+
+def _refuse(options: Mapping[str, Any], error: Exception) -> NoReturn:
+    """Say which options Lightning Fabric does not take, with the reason that it gives."""
+    names = ("accelerator", "devices", "strategy", "precision")
+    got = ", ".join(f"{name}={_checks.describe(options.get(name))}" for name in names)
+    reason = " ".join(str(error).split())
+    expected = "such as Lightning Fabric takes"
+    _checks.fail("EASTClassifier", ", ".join(names), expected, f"{got} ({reason})")
 
 
 def _meet_again(device: str, seconds: float) -> None:

@@ -246,7 +246,7 @@ class EASTBoostingClassifier(DecidingClassifier):
     @classmethod
     def load(cls, path: Any) -> Self:
         """A classifier that :meth:`save` wrote."""
-        return saving.load(cls, Path(path))
+        return saving.load(cls, _checks.path("load", "path", path))
 
     def _save(self, path: Path) -> None:
         saving.save(self, self._backend(), path)

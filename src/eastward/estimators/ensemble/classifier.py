@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from eastward import _checks
 from eastward.decisions.tuning import DecisionOptions
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.ensemble import fitting, saving
@@ -175,7 +176,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
     @classmethod
     def load(cls, path: Any) -> Self:
         """A classifier that :meth:`save` wrote."""
-        return saving.load(cls, Path(path))
+        return saving.load(cls, _checks.path("load", "path", path))
 
     def _save(self, path: Path) -> None:
         saving.save(self, path)

@@ -15,6 +15,7 @@ from eastward.estimators.ensemble.folds import Fitting
 from eastward.estimators.network import EASTClassifier, construction, fitting, preparation
 from eastward.metrics import Metric
 from eastward.training import Rows
+from eastward.training.random_numbers import seeded
 from eastward.training.scoring import padded
 
 __all__ = ["Networks"]
@@ -39,8 +40,7 @@ class Networks:
             torch.from_numpy(data.codes), np.arange(data.num_classes), multilabel=False
         )
         rows = _rows(data, construction.network_inputs(data.filled, scaler))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(data.seed)
+        with seeded(data.seed):
             ready = fitting.Prepared(rows, labels, scaler)
             model.fit_prepared(ready, data.filled.shape[1], data.seed)
         return cls(model, _held_out(model, rows))

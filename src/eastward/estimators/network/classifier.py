@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from eastward import _checks
 from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.network import construction, fitting, saving
@@ -25,6 +26,7 @@ from eastward.training import (
     StackedMLP,
 )
 from eastward.training.batches import take
+from eastward.training.random_numbers import seeded
 
 __all__ = ["EASTClassifier"]
 
@@ -269,8 +271,7 @@ class EASTClassifier(MultilabelDecisions):
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self._seed)
         # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
+        with seeded(self._seed):
             ready = fitting.prepare(self, X, y, sample_weight, validation_data, groups, generator)
             if isinstance(ready.source, LoaderBatches):
                 inputs = ready.rows.inputs
@@ -335,7 +336,7 @@ class EASTClassifier(MultilabelDecisions):
     @classmethod
     def load(cls, path: Any, *, module: Any = None) -> Self:
         """A classifier that :meth:`save` wrote; ``module`` is needed if it was trained with one of your own."""
-        return saving.load(cls, Path(path), module)
+        return saving.load(cls, _checks.path("load", "path", path), module)
 
     def _save(self, path: Path) -> None:
         saving.save(self, path)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward.estimators.frames import Encoder, checked_table, refuse_infinity
 from eastward.estimators.network.scaling import Scaler
-from eastward.training import SeparateMembers, SoloMember, StackedMLP
+from eastward.training import RECIPES, SeparateMembers, SoloMember, StackedMLP
 from eastward.training.batches import take
 from eastward.training.members import Members
 
@@ -31,25 +31,16 @@ BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
 # With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
 # (results/batch_size).
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
+# Each column becomes as many inputs of the network.
+MOST_BINS = 1024
 
 
 def check_parameters(model: EASTClassifier) -> None:
     """Numbers of the constructor that make no sense are refused before anything is trained."""
     caller = "EASTClassifier"
-    for name in ("max_epochs", "patience", "max_cold_steps"):
-        _checks.whole_number(caller, name, getattr(model, name), at_least=1)
-    for name in ("n_folds", "batch_size"):
-        value = getattr(model, name)
-        if value != "auto" and (not isinstance(value, Integral) or value < 1):
-            got = _checks.describe(value) if isinstance(value, str) else value
-            error = ValueError if isinstance(value, Real) else TypeError
-            _checks.fail(caller, name, "'auto' or at least 1, a whole number", got, error=error)
-    _check_hooks(caller, "callbacks", model.callbacks, "stage_start", "a sequence of Callback")
-    loggers = model.loggers if isinstance(model.loggers, Sequence) else [model.loggers]
-    given = None if model.loggers is None else loggers
-    _check_hooks(caller, "loggers", given, "log_metrics", "a Fabric logger, or a sequence of them")
-    if model.bins != "auto":
-        _checks.whole_number(caller, "bins", model.bins, at_least=0)
+    _checks.one_of(caller, "recipe", model.recipe, tuple(RECIPES))
+    _check_counts(caller, model)
+    _check_objects(caller, model)
     if _checks.real(caller, "learning_rate", model.learning_rate) <= 0:
         _checks.fail(caller, "learning_rate", "positive", model.learning_rate)
     if not 0 <= _checks.real(caller, "dropout", model.dropout) < 1:
@@ -61,6 +52,37 @@ def check_parameters(model: EASTClassifier) -> None:
     _check_flags(caller, model)
     _check_refit(caller, model)
     _check_widths(caller, model.hidden)
+
+
+def _check_counts(caller: str, model: EASTClassifier) -> None:
+    for name in ("max_epochs", "patience", "max_cold_steps"):
+        _checks.whole_number(caller, name, getattr(model, name), at_least=1)
+    for name in ("n_folds", "batch_size"):
+        value = getattr(model, name)
+        if not _is_auto(value) and (not isinstance(value, Integral) or value < 1):
+            got = _checks.describe(value) if isinstance(value, str) else value
+            error = ValueError if isinstance(value, Real) else TypeError
+            _checks.fail(caller, name, "'auto' or at least 1, a whole number", got, error=error)
+    if not _is_auto(model.bins):
+        _checks.whole_number(caller, "bins", model.bins, at_least=0, at_most=MOST_BINS)
+
+
+def _check_objects(caller: str, model: EASTClassifier) -> None:
+    _check_hooks(caller, "callbacks", model.callbacks, "stage_start", "a sequence of Callback")
+    several = isinstance(model.loggers, Sequence) and not isinstance(model.loggers, str)
+    loggers = model.loggers if several or model.loggers is None else [model.loggers]
+    expected = "a Fabric logger, or a sequence of them"
+    _check_hooks(caller, "loggers", loggers, "log_metrics", expected)
+    if model.checkpoint is not None:
+        _checks.path(caller, "checkpoint", model.checkpoint)
+    verbose: object = model.verbose
+    if not isinstance(verbose, int | np.integer | np.bool_):
+        got = _checks.describe(verbose)
+        _checks.fail(caller, "verbose", "True, False or a number", got, error=TypeError)
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _check_hooks(caller: str, argument: str, hooks: Any, method: str, expected: str) -> None:
@@ -89,7 +111,8 @@ def _check_flags(caller: str, model: EASTClassifier) -> None:
     flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
     for name, words in flags.items():
         value = getattr(model, name)
-        if not isinstance(value, bool | np.bool_) and value not in words:
+        known = isinstance(value, bool | np.bool_) or (isinstance(value, str) and value in words)
+        if not known:
             expected = ", ".join(["True", "False", *map(repr, words)])
             _checks.fail(caller, name, f"one of {expected}", _checks.describe(value))
 

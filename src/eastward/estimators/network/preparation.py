@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
 from eastward import _checks
+from eastward.estimators.frames import refuse_odd_labels
 from eastward.training import Rows, assign_folds
 from eastward.training.grouped_folds import grouped_folds
 
@@ -38,6 +39,7 @@ def encode_labels(y: Any) -> Labels:
         # The words that scikit-learn's checks look for.
         message = "y of EASTClassifier.fit must be given: it requires y to be passed, but the target y is None."
         raise ValueError(message)
+    refuse_odd_labels(CALLER, y)
     check_classification_targets(y)
     if type_of_target(y, input_name="y") == "multilabel-indicator":
         indicators = np.asarray(y.toarray() if hasattr(y, "toarray") else y).astype(np.int64)

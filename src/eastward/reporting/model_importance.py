@@ -1,0 +1,111 @@
+"""Which columns of a table the score of a trained model rests on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from eastward.data import feature_origins
+from eastward.decisions import ABSTAIN
+from eastward.model_folder import TableModel
+from eastward.reporting.importance import MAX_ROWS, importance_summary
+
+__all__ = ["RowSample", "model_importance"]
+
+
+def model_importance(
+    model: TableModel,
+    frame: pd.DataFrame,
+    targets: NDArray[Any],
+    *,
+    sample_weight: NDArray[Any] | None = None,
+    random_state: int = 0,
+) -> dict[str, Any]:
+    """:func:`importance_summary` of a model with its preprocessing, for the metric that it is judged by.
+
+    Parameters
+    ----------
+    model : TableModel
+        A trained model.
+    frame : DataFrame
+        ``(N, K)`` rows that the model was not trained on.
+    targets : ndarray
+        ``(N,)`` class indices.
+    sample_weight : ndarray, optional
+        ``(N,)``.
+    random_state : int, default=0
+        Seed of sample, shuffles and bootstrap.
+
+    Returns
+    -------
+    dict
+        As :func:`importance_summary` returns it.
+    """
+    # Drawn before they are vectorised: held-out rows of a stream may be many.
+    drawn = np.random.default_rng(random_state).permutation(len(frame))
+    chosen = np.sort(drawn[:MAX_ROWS])
+    frame, targets = frame.iloc[chosen].reset_index(drop=True), targets[chosen]
+    weight = None if sample_weight is None else sample_weight[chosen]
+
+    def decide(vectors: NDArray[Any]) -> NDArray[Any]:
+        if model.decision is None:
+            codes: NDArray[Any] = np.searchsorted(model.classes, model.classifier.predict(vectors))
+            return codes
+        probabilities = model.classifier.predict_proba(vectors)
+        chosen: NDArray[Any] = model.decision.decide(probabilities)
+        # A row that is left to a person would be decided for its most probable class.
+        return np.where(chosen == ABSTAIN, probabilities.argmax(axis=1), chosen)
+
+    return importance_summary(
+        decide,
+        model.vectors(frame),
+        feature_origins(model.vectorizer),
+        frame,
+        targets,
+        model.classes.tolist(),
+        model.metric,
+        sample_weight=weight,
+        random_state=random_state,
+    )
+
+
+class RowSample:
+    """A uniform sample of the rows of a table that comes in parts, as large as importance needs.
+
+    Every row draws a number, and those with the smallest are kept.
+
+    Examples
+    --------
+    >>> sample = RowSample(size=3)
+    >>> for part in (range(4), range(4, 10)):
+    ...     sample.add(pd.DataFrame({"n": part}), np.array(part))
+    >>> frame, targets = sample.rows()
+    >>> len(frame), (frame["n"] == targets).all()
+    (3, np.True_)
+    """
+
+    def __init__(self, size: int = MAX_ROWS, random_state: int = 0) -> None:
+        self.size, self.random = size, np.random.default_rng(random_state)
+        self.parts: list[tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]] = []
+
+    def add(self, frame: pd.DataFrame, targets: NDArray[Any]) -> None:
+        """Let the rows of the next part draw."""
+        drawn = self.random.random(len(targets))
+        kept = np.argsort(drawn)[: self.size]
+        self.parts.append((frame.iloc[kept], targets[kept], drawn[kept]))
+        if sum(len(part[1]) for part in self.parts) > 10 * self.size:
+            self.parts = [self._chosen()]
+
+    def rows(self) -> tuple[pd.DataFrame, NDArray[Any]]:
+        """The sample: rows and their class indices."""
+        frame, targets, _ = self._chosen()
+        return frame.reset_index(drop=True), targets
+
+    def _chosen(self) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
+        drawn = np.concatenate([part[2] for part in self.parts])
+        kept = np.argsort(drawn)[: self.size]
+        frame = pd.concat([part[0] for part in self.parts], ignore_index=True).iloc[kept]
+        return frame, np.concatenate([part[1] for part in self.parts])[kept], drawn[kept]
