@@ -161,6 +161,14 @@ def test_a_misspelt_kernel_is_named():
         ew.EASTLoss()(torch.randn(4, 3), torch.arange(4) % 3)
 
 
+def test_a_loss_keeps_the_choice_of_its_first_batch():
+    loss, given = ew.EASTLoss(), (torch.randn(4, 3), torch.arange(4) % 3)
+    with kernel("eager"):
+        first = loss(*given)
+    with kernel("nubma"):
+        assert loss(*given) == first
+
+
 def test_importing_the_library_loads_no_compiler():
     code = "import sys, eastward; print([m for m in ('numba', 'triton') if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
