@@ -123,15 +123,21 @@ def page(runs: list[dict[str, Any]]) -> str:
     text.append(f"{len(runs)} runs: {len(tables)} tables, metrics {', '.join(METRICS)}.")
     change = np.array([run["aligned"] - run["given"] for run in runs])
     noise = np.array([run["noise"] for run in runs])
-    lines = ["| worse than the given network by more than | runs | share |", "|---|---|---|"]
+    lines = [
+        "| worse than the given network by more than | runs | share | of these, no decision changed in validation |",
+        "|---|---|---|---|",
+    ]
     for label, limit in (
         ("nothing", 0 * noise),
         ("one standard error of validation", noise),
         ("two", 2 * noise),
         ("three", 3 * noise),
     ):
-        count = int((change < -limit - 1e-12).sum())
-        lines.append(f"| {label} | {count} | {100 * count / len(runs):.1f} % |")
+        worse = change < -limit - 1e-12
+        share = 100 * worse.mean()
+        lines.append(
+            f"| {label} | {worse.sum()} | {share:.1f} % | {(worse & (noise == 0)).sum()} |"
+        )
     worst = runs[int(change.argmin())]
     where = f"{worst['table']}, {worst['metric']}, noise {worst['noise']:.3f}"
     text += [

@@ -9,7 +9,7 @@ from torch import nn
 
 from eastward import soft_confusion, soft_memberships
 from eastward.alignment.batches import as_batch, has_index, joined_loaders
-from eastward.alignment.evidence import TEMPERATURE, Judge
+from eastward.alignment.evidence import STEP, TEMPERATURE, Judge
 from eastward.alignment.head_stage import HeadOptions, aligned_heads
 from eastward.alignment.heads import HeadWeights, find_head
 from eastward.alignment.priors import judged_weight, target_prior
@@ -146,7 +146,7 @@ def test_soft_gains_are_those_of_soft_confusion_matrices(metric):
     first, second = X[:, :3].double(), X[:, 3:].double()
 
     def value(logits):
-        soft = soft_memberships(logits.softmax(1), TEMPERATURE)
+        soft = soft_memberships(logits.softmax(1), TEMPERATURE, step=STEP)
         return float(get(metric)(soft_confusion(soft, y, sample_weight=rows.weight)))
 
     found = judge.soft_gain(first, second)
@@ -162,7 +162,7 @@ def test_soft_gains_of_labels_are_those_of_their_counts():
     rows = HeadRows(torch.zeros(4, 1), truth, torch.ones(4).double(), torch.arange(4))
     judge = Judge.of(rows, get("f1_macro"), 2, grouped=False, seed=0)
     right = torch.where(truth == 1, 50.0, -50.0)
-    assert judge.soft_gain(-right, right).gain == pytest.approx(1.0, abs=0.05)
+    assert judge.soft_gain(-right, right).gain > 0.9
     assert judge.value((right > 0).long()) == 1.0
 
 
