@@ -22,7 +22,7 @@ from benchmarks.quality.components import PARTS, Array, Component
 from benchmarks.quality.data import Split
 from eastward import metrics
 from eastward.confusion import hard_confusion
-from eastward.decisions import keep_classes, smoothed_offsets
+from eastward.decisions import LABEL_SHARE, keep_classes, smoothed_offsets
 from eastward.estimators.ensemble import EASTEnsembleClassifier
 from eastward.estimators.ensemble.fitting import log_mean
 from eastward.metrics import Metric
@@ -54,7 +54,7 @@ class Problem:
         ).numpy()
         return found
 
-    def kept_offsets(self, held_out: Array, *, label_share: float = DEFAULT.label_share) -> Array:
+    def kept_offsets(self, held_out: Array, *, label_share: float = LABEL_SHARE) -> Array:
         """Offsets as the ensemble has them: no class is given up."""
         found = self.offsets(held_out, label_share=label_share)
         known = np.isfinite(held_out).all(axis=1)
@@ -136,7 +136,7 @@ def blended(
     problem: Problem,
     *,
     parts: Sequence[str] = DEFAULT.parts,
-    label_share: float = DEFAULT.label_share,
+    label_share: float = LABEL_SHARE,
 ) -> Predictions:
     """The mean of the parts, with a decision of the given share of labels."""
     offsets = problem.kept_offsets(blend_of(found, parts, test=False), label_share=label_share)

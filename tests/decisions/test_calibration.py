@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from made_up import assert_sentence, made_up
+from scipy.special import softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 
@@ -114,3 +115,22 @@ def test_rows_that_lack_a_class_calibrate_nothing():
     table = rng.dirichlet([2, 2, 2], 200)
     targets = np.array([int(rng.random() < row[1] / (row[0] + row[1])) for row in table])
     assert fit_calibration(table, targets).kind == "none"
+
+
+@pytest.mark.parametrize("kind", ["temperature", "vector"])
+@pytest.mark.parametrize("sharpness", [0.5, 3.0])
+def test_a_mean_of_models_is_sharpened_but_never_flattened(kind, sharpness):
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(3000, 3))
+    truth = np.array([generator.choice(3, p=row) for row in softmax(logits, axis=1)])
+    given = softmax(sharpness * logits, axis=1)
+    one, mean = (fit_calibration(given, truth, kind, averaged=many) for many in (False, True))
+    assert np.exp(np.log(one.scales).mean()) == pytest.approx(1 / sharpness, rel=0.1)
+    if sharpness < 1:
+        np.testing.assert_array_equal(mean.scales, one.scales)
+    else:
+        assert np.log(mean.scales).mean() == pytest.approx(0, abs=1e-12)
+        # Classes keep their differences.
+        ratio = mean.scales / one.scales
+        np.testing.assert_allclose(ratio, ratio[0])
+    np.testing.assert_array_equal(mean.shifts, one.shifts)

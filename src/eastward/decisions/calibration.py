@@ -156,6 +156,7 @@ def fit_calibration(
     targets: Any,
     kind: str = "auto",
     *,
+    averaged: bool = False,
     sample_weight: Any = None,
     random_state: int = 0,
 ) -> Calibration:
@@ -172,6 +173,9 @@ def fit_calibration(
         class. ``"isotonic"``: an increasing curve, for two classes; it needs scikit-learn. ``"auto"`` takes the
         simplest whose cross-validated log-loss is within one standard error of the best; an isotonic curve only from
         300 rows of either class on.
+    averaged : bool, default=False
+        Whether new rows are predicted by the mean of several models, of which each held-out row has seen one. The mean
+        is less sure of itself than one model, so temperature and vector scaling then never flatten on the whole.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -208,7 +212,11 @@ def fit_calibration(
         got = f"{sample.num_classes} classes"
         _checks.fail(caller, "kind", "other than 'isotonic' but for two classes", got)
     sample = _some_rows(sample, seed)
-    return _chosen(sample, seed) if kind == "auto" else _fitted(sample, kind)
+    return (
+        _chosen(sample, seed, averaged=averaged)
+        if kind == "auto"
+        else _fitted(sample, kind, averaged=averaged)
+    )
 
 
 def _some_rows(sample: Sample, seed: int) -> Sample:
@@ -220,11 +228,11 @@ def _some_rows(sample: Sample, seed: int) -> Sample:
     return sample.rows(order[:most])
 
 
-def _chosen(sample: Sample, seed: int) -> Calibration:
+def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
     """The simplest map that cross-validation cannot tell from the best."""
     folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
     kinds = _possible(sample)
-    tables = [_held_out_tables(sample, folds, kind) for kind in kinds]
+    tables = [_held_out_tables(sample, folds, kind, averaged=averaged) for kind in kinds]
     losses = torch.stack([_row_losses(table, sample.targets) for table in tables])
     weight = sample.weight / sample.weight.sum()
     means = losses @ weight
@@ -233,7 +241,7 @@ def _chosen(sample: Sample, seed: int) -> Calibration:
     spread = (excess - (means - means[best]).unsqueeze(1)).square() @ weight
     error = (spread * weight.square().sum()).sqrt()
     place = int(torch.nonzero(means - means[best] <= error).flatten()[0])
-    found = _fitted(sample, kinds[place])
+    found = _fitted(sample, kinds[place], averaged=averaged)
     rows = sample.targets.numpy(), sample.weight.numpy()
     errors = [expected_calibration_error(tables[k].numpy(), *rows) for k in (place, 0)]
     return replace(
@@ -257,12 +265,13 @@ def _possible(sample: Sample) -> list[str]:
     return [*kinds, "isotonic"] if enough else kinds
 
 
-def _held_out_tables(sample: Sample, folds: Tensor, kind: str) -> Tensor:
+def _held_out_tables(sample: Sample, folds: Tensor, kind: str, *, averaged: bool) -> Tensor:
     """Probabilities ``(N, C)`` of each row under a map that was fitted without its fold."""
     tables = torch.empty_like(sample.scores)
     for fold in range(int(folds.max()) + 1):
         inside = folds == fold
-        tables[inside] = _fitted(sample.rows(~inside), kind).apply(sample.scores[inside])
+        map_ = _fitted(sample.rows(~inside), kind, averaged=averaged)
+        tables[inside] = map_.apply(sample.scores[inside])
     return tables
 
 
@@ -272,13 +281,15 @@ def _row_losses(table: Tensor, targets: Tensor) -> Tensor:
     return -own.clamp_min(SMALLEST).log()
 
 
-def _fitted(sample: Sample, kind: str) -> Calibration:
+def _fitted(sample: Sample, kind: str, *, averaged: bool) -> Calibration:
     size = sample.num_classes
     if kind == "none":
         return Calibration(kind, np.ones(size), np.zeros(size))
     if kind == "isotonic":
         return _isotonic(sample)
-    return _scaled(sample, kind)
+    found = _scaled(sample, kind)
+    logs = np.log(found.scales)
+    return replace(found, scales=np.exp(logs - min(0.0, logs.mean()))) if averaged else found
 
 
 def _scaled(sample: Sample, kind: str) -> Calibration:

@@ -50,7 +50,7 @@ def tune_decision(
     abstain_cost: float | None = None,
     classes: Sequence[Any] | None = None,
     on_infeasible: str = "raise",
-    label_share: float = LABEL_SHARE,
+    label_share: float | None = None,
     guard: float | None = None,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -86,8 +86,9 @@ def tune_decision(
         Labels in the order of the columns, for ``subject_to`` and for printing.
     on_infeasible : {"raise", "best"}, default="raise"
         What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
-    label_share : float, default=0.25
-        Share of the labels in what is believed of a row; the rest are its probabilities.
+    label_share : float, optional
+        Share of the labels in what is believed of a row; the rest are its probabilities. By default a quarter for two
+        classes, and none for more: labels of many classes are few each, and their frequencies count either way.
     guard : float, optional
         How many standard errors the cross-validated gain over the most probable class must exceed, or else that stays.
         By default there is no guard: folds of few rows are too noisy a judge, and cost more than they save.
@@ -126,7 +127,7 @@ def tune_decision(
     _checks.one_of(_CALLER, "on_infeasible", on_infeasible, ("raise", "best"))
     level = _checks.in_unit_interval(_CALLER, "confidence", confidence)
     seed = _checks.seed(_CALLER, random_state)
-    tuner = Tuner(objective, checked_share(_CALLER, label_share), seed)
+    tuner = Tuner(objective, checked_share(_CALLER, label_share, size), seed)
     hurdle = None if guard is None else _checks.not_negative(_CALLER, "guard", guard)
 
     return tuned_decision(
@@ -280,8 +281,10 @@ def checked_abstain_cost(caller: str, cost: Any, constraints: Sequence[Constrain
     return number
 
 
-def checked_share(caller: str, label_share: Any) -> float:
-    """A share in [0, 1]."""
+def checked_share(caller: str, label_share: Any, size: int) -> float:
+    """A share in [0, 1]; by default the one that did best on development tables with so many classes."""
+    if label_share is None:
+        return LABEL_SHARE if size == 2 else 0.0
     share = _checks.real(caller, "label_share", label_share)
     if not 0 <= share <= 1:
         _checks.fail(caller, "label_share", "in [0, 1]", label_share)

@@ -53,6 +53,13 @@ LARGE = 3_000_000
 # Columns are raised by no more than this where a class would be given up; scores of matrices of length one are below 1.
 FARTHEST_RAISE = 2.0
 
+# A class is decided for so many times at least, of as many rows as it has, or half of them; in so many sweeps.
+FEWEST_DECISIONS, SHARE_OF_ROWS = 3, 0.5
+SWEEPS = 3
+
+# The share of a class so rare that only metrics in which each class has an equal say notice what becomes of it.
+RARE, NOTICED = 1e-9, 1e-6
+
 
 @dataclass(frozen=True)
 class Tuner:
@@ -208,13 +215,6 @@ def jackknife_error(values: Tensor) -> float:
     """Standard error of a number, from its values without each fold."""
     size = len(values)
     return float(((size - 1) / size * (values - values.mean()).square().sum()).sqrt())
-
-
-FEWEST_DECISIONS, SHARE_OF_ROWS = 3, 0.5
-SWEEPS = 3
-
-# The share of a class so rare that only metrics in which each class has an equal say notice what becomes of it.
-RARE, NOTICED = 1e-9, 1e-6
 
 
 def keep_classes(

@@ -35,7 +35,6 @@ METHODS = ("auto", "scan", "surrogate")
 # One sweep evaluates the metric at about N * C^2 numbers; a hundred million take some ten seconds on one core.
 SCAN_BUDGET = 100_000_000
 
-
 # Which of a thousand neighbouring break points is best differs from bag to bag anyway; the mean is what counts.
 CANDIDATES_PER_SCAN = 1000
 
@@ -44,6 +43,9 @@ LABEL_SHARE = 0.25
 
 # Smaller shares of a row than this cannot move a decision, but each is a row to sort.
 SMALLEST_SHARE = 5e-3
+
+# Temperatures of the surrogate, from soft to sharp.
+LADDER = (0.2, 0.14, 0.1, 0.07, 0.05)
 
 
 def tune_offsets(
@@ -353,9 +355,6 @@ def smoothed_rows(
     share /= share.sum(1, keepdim=True)
     rows, classes = torch.nonzero(share, as_tuple=True)
     return rows, classes, share[rows, classes]
-
-
-LADDER = (0.2, 0.14, 0.1, 0.07, 0.05)
 
 
 def anneal_offsets(

@@ -24,7 +24,6 @@ from eastward.decisions.deciding import (
 )
 from eastward.decisions.estimating import N_BAGS, Tuner, counts
 from eastward.decisions.matrix import Decision
-from eastward.decisions.offsets import LABEL_SHARE
 from eastward.decisions.rules import ABSTAIN
 from eastward.decisions.solving import Beliefs, Objective, Solution, candidates
 from eastward.metrics import Metric
@@ -72,7 +71,8 @@ class HeldOut:
 class DecisionOptions:
     """How an estimator wants to decide; see the parameters of :func:`eastward.tune_decision`.
 
-    ``coverage`` is one more constraint, ``coverage >= …``. ``tune=False``: the most probable class.
+    ``coverage`` is one more constraint, ``coverage >= …``. ``tune=False``: the most probable class. ``averaged``: new
+    rows are predicted by the mean of several models, of which each held-out row has seen one.
     """
 
     metric: Metric
@@ -83,9 +83,10 @@ class DecisionOptions:
     coverage: float | None = None
     calibrate: str = "auto"
     tune: bool = True
-    label_share: float = LABEL_SHARE
+    label_share: float | None = None
     guard: float | None = None
     n_bags: int = N_BAGS
+    averaged: bool = False
     seed: int = 0
 
     @property
@@ -98,8 +99,8 @@ class DecisionOptions:
         _checks.one_of(caller, "calibrate", self.calibrate, ("auto", *KINDS))
         _checks.one_of(caller, "on_infeasible", self.on_infeasible, ("raise", "best"))
         _checks.in_unit_interval(caller, "confidence", self.confidence)
-        checked_share(caller, self.label_share)
         size = len(classes)
+        checked_share(caller, self.label_share, size)
         if self.calibrate == "isotonic" and size != 2:
             got = f"'isotonic' for {size} classes"
             _checks.fail(caller, "calibrate", "other than 'isotonic' but for two classes", got)
@@ -149,14 +150,20 @@ def fit_decision(
     constraints = options.checked(caller, classes)
     raw = held.probabilities
     calibration = fit_calibration(
-        raw, held.codes, options.calibrate, sample_weight=held.weight, random_state=options.seed
+        raw,
+        held.codes,
+        options.calibrate,
+        averaged=options.averaged,
+        sample_weight=held.weight,
+        random_state=options.seed,
     )
     probabilities = calibration.apply(raw).clamp_min(SMALLEST)
     sample = probability_sample(caller, probabilities, held.codes, held.weight)
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     cost = checked_abstain_cost(caller, options.abstain_cost, constraints)
     objective = Objective(options.metric, cost, constraints)
-    tuner = Tuner(objective, options.label_share, options.seed, options.n_bags)
+    share = checked_share(caller, options.label_share, len(classes))
+    tuner = Tuner(objective, share, options.seed, options.n_bags)
     if options.tune:
         tuned = tuned_decision(
             sample,
@@ -315,39 +322,54 @@ def coverage_curve(probabilities: Tensor, targets: Tensor, weight: Tensor) -> di
 
 
 def constraint_curves(sample: Sample, tuner: Tuner) -> list[dict[str, Any]]:
-    """For each constraint alone, the best value of the metric that held-out rows show against its bound.
+    """For each constraint, the best value of the metric that held-out rows show against its bound.
 
-    Values are those of the rows, without a bound's margin: what the constraint costs, not what is proven.
+    Values are those of the rows, without a bound's margin: what the constraint costs, not what is proven. The other
+    constraints are kept.
 
     Returns
     -------
     list of dict
         ``constraint`` (its words), ``bound`` (the one asked for), and ``bounds`` with ``values``.
     """
-    return [_curve(sample, tuner, one) for one in tuner.objective.constraints]
+    rules = [replace(tuner, n_bags=1).matrix(sample)]
+    every = tuner.objective.constraints
+    for some in dict.fromkeys([every, *((one,) for one in every)]):
+        rules += _rules_met(sample, tuner, rules[0], some)
+    objective = tuner.objective
+    tables = [counts(sample, rule) / sample.weight.sum() for rule in rules]
+    merits = torch.tensor([objective.value(table) for table in tables], dtype=torch.float64)
+    reached = torch.tensor(
+        [[float(one.value(table)) for one in every] for table in tables], dtype=torch.float64
+    )
+    slack = torch.tensor([[float(one.slack(table)) for one in every] for table in tables])
+    curves = []
+    for place, one in enumerate(every):
+        others = torch.arange(len(every)) != place
+        kept = (slack[:, others] >= -1e-9).all(1)
+        kept = kept if bool(kept.any()) else torch.ones_like(kept)
+        curves.append(_curve(one, reached[kept, place], merits[kept], objective.metric))
+    return curves
 
 
-def _curve(sample: Sample, tuner: Tuner, constraint: Constraint) -> dict[str, Any]:
-    objective = replace(tuner.objective, constraints=(constraint,))
-    alone = replace(tuner, objective=objective)
-    beliefs = Beliefs.of(sample, tuner.label_share)
-    hint = replace(tuner, n_bags=1).matrix(sample)
+def _rules_met(
+    sample: Sample, tuner: Tuner, hint: torch.Tensor, constraints: tuple[Constraint, ...]
+) -> list[torch.Tensor]:
+    """Rules on the way to the best one under some constraints, at most 400."""
+    objective = replace(tuner.objective, constraints=constraints)
 
     def margins(solution: Solution) -> list[float]:
-        return [float(constraint.slack(solution.table))]
+        return [float(one.slack(solution.table)) for one in constraints]
 
-    found = candidates(beliefs, objective, hint, margins)
-    step = max(1, len(found) // 400)
-    pairs = []
-    for matrix in [hint, *(one.matrix for one in found[::step])]:
-        table = counts(sample, matrix)
-        table = table / table.sum()
-        pairs.append((float(constraint.value(table)), alone.objective.value(table)))
-    sign = 1 if objective.metric.higher_is_better else -1
-    reached = torch.tensor([value for value, _ in pairs], dtype=torch.float64)
-    merits = torch.tensor([merit for _, merit in pairs], dtype=torch.float64)
-    low, high = float(reached.min()), float(reached.max())
-    bounds = torch.linspace(low, high, POINTS, dtype=torch.float64)
+    found = candidates(Beliefs.of(sample, tuner.label_share), objective, hint, margins)
+    return [one.matrix for one in found[:: max(1, len(found) // 400)]]
+
+
+def _curve(
+    constraint: Constraint, reached: torch.Tensor, merits: torch.Tensor, metric: Metric
+) -> dict[str, Any]:
+    sign = 1 if metric.higher_is_better else -1
+    bounds = torch.linspace(float(reached.min()), float(reached.max()), POINTS, dtype=torch.float64)
     values = []
     for bound in bounds.tolist():
         kept = reached >= bound - 1e-9 if constraint.at_least else reached <= bound + 1e-9

@@ -50,9 +50,9 @@ class EASTEnsembleClassifier(DecidingClassifier):
         What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
         How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
-    label_share : float in [0, 1], default=0.25
+    label_share : float in [0, 1], optional
         Share of the labels in what the decision is tuned for; the rest is what the ensemble itself expects. 1 uses the
-        labels alone; 0 trusts the probabilities.
+        labels alone; 0 trusts the probabilities. By default a quarter for two classes, and none for more.
     n_bags : int, default=5
         Bootstraps that the decision is averaged over.
     network_options : mapping, optional
@@ -115,7 +115,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         coverage: float | None = None,
         abstain_label: Any = None,
         calibrate: str = "auto",
-        label_share: float = 0.25,
+        label_share: float | None = None,
         n_bags: int = 5,
         network_options: Mapping[str, Any] | None = None,
         metric_options: Mapping[str, Any] | None = None,
@@ -196,8 +196,9 @@ class EASTEnsembleClassifier(DecidingClassifier):
         return replace(
             super()._options(classes, seed),
             tune=bool(self.tune_decision),
-            label_share=float(self.label_share),
+            label_share=self.label_share,
             n_bags=int(self.n_bags),
+            averaged=True,
         )
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from eastward import _checks
+from eastward.decisions.deciding import checked_share
 from eastward.decisions.tuning import HeldOut, decision_table
 from eastward.estimators.ensemble.folds import Fitting, deal_folds
 from eastward.estimators.ensemble.networks import Networks
@@ -82,8 +83,7 @@ def check_parameters(model: EASTEnsembleClassifier) -> None:
         _checks.fail(CALLER, "parts", "without repetition", list(parts))
     _checks.whole_number(CALLER, "n_folds", model.n_folds, at_least=2)
     _checks.whole_number(CALLER, "n_bags", model.n_bags, at_least=1)
-    if not 0 <= _checks.real(CALLER, "label_share", model.label_share) <= 1:
-        _checks.fail(CALLER, "label_share", "in [0, 1]", model.label_share)
+    checked_share(CALLER, model.label_share, 2)
     for name in ("aligned", "tune_decision"):
         if not isinstance(getattr(model, name), bool | np.bool_):
             _checks.fail(CALLER, name, "True or False", _checks.describe(getattr(model, name)))

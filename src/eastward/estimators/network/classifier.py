@@ -354,7 +354,8 @@ class EASTClassifier(MultilabelDecisions):
         return tags
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        options = super()._options(classes, seed)
+        averaged = getattr(self, "n_folds_", 1) > 1
+        options = replace(super()._options(classes, seed), averaged=averaged)
         if self.tune_decision == "auto":
             return replace(options, tune=self.recipe == "auto" or options.asks_for_more)
         return replace(options, tune=bool(self.tune_decision))
