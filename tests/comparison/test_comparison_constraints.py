@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
@@ -58,13 +59,34 @@ def test_upper_bounds_are_broken_from_above():
 
 
 @pytest.mark.parametrize(
-    ("subject_to", "message"),
+    ("wish", "message"),
     [
-        ("recall[7] >= 0.8", "subject_to of compare must be about known classes"),
-        ("coverage >= 0.8", "subject_to of compare must be about rows that are all decided"),
+        ({"subject_to": "recall[7] >= 0.8"}, "subject_to of compare must be about known classes"),
+        ({"coverage": 1.5}, "coverage of compare must be strictly between 0 and 1; got 1.5"),
+        ({"abstain_cost": -1.0}, "abstain_cost of compare must be >= 0; got -1"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(subject_to, message):
+def test_what_cannot_be_compared_is_refused(wish, message):
     X, y = make_classification(60, random_state=0)
     with pytest.raises(ValueError, match=message):
-        compare(X, y, "f1", methods=PAIR, n_splits=2, subject_to=subject_to)
+        compare(X, y, "f1", methods=PAIR, n_splits=2, **wish)
+
+
+@pytest.mark.parametrize("wish", [{"abstain_cost": 0.3}, {"coverage": 0.8, "confidence": 0.8}])
+def test_rows_may_be_left_to_somebody_at_their_cost(wish):
+    X, y = make_classification(400, weights=[0.6], flip_y=0.1, random_state=0)
+    y = np.where(y, "yes", "no")
+    result = compare(X, y, "accuracy", methods=PAIR, baseline=PAIR[0], n_splits=2, **wish)
+    plain, tuned = result.methods
+    assert plain["coverage"] == 1
+    assert 0.5 < tuned["coverage"] < 1
+    assert tuned["mean"] > plain["mean"]
+    words = f"leaves {1 - tuned['coverage']:.1%} of the rows undecided."
+    assert any(line.endswith(words) for line in result.verdict["detail"])
+    # The score is that of the estimator itself: undecided rows are right, at their cost.
+    model = result.fit_recommended()
+    assert model.abstain_cost == wish.get("abstain_cost")
+    decided = model.predict(X) != "abstain"
+    right = (model.predict(X) == y)[decided].sum() + (~decided).sum()
+    price = wish.get("abstain_cost", 0.0) * (~decided).mean()
+    assert model.score(X, y) == pytest.approx(right / len(y) - price)

@@ -82,6 +82,8 @@ def compare(
     prefer: options.Prefer = None,
     cost: options.Cost = None,
     subject_to: options.SubjectTo = None,
+    abstain_cost: options.AbstainCost = None,
+    coverage: options.Coverage = None,
     methods: Methods = None,
     estimator: Estimators = None,
     splits: Splits = 10,
@@ -117,6 +119,7 @@ def compare(
       eastward compare claims.csv -t fraud -m matthews_corrcoef --splits 5 -o comparison
       eastward compare claims.csv -t fraud --methods cross_entropy,eastward,random_forest
       eastward compare claims.csv -t fraud --subject-to "recall[yes] >= 0.9"
+      eastward compare claims.csv -t fraud -m accuracy --abstain-cost 0.1
       eastward compare claims.csv -t fraud --estimator svm=sklearn.svm:SVC
 
     Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (what the others are compared with),
@@ -178,6 +181,8 @@ def compare(
             metric_options=bound,
             method_options=network_options(hidden, epochs),
             subject_to=subject_to,
+            abstain_cost=abstain_cost,
+            coverage=coverage,
         )
     facts = facts if out is None else {**facts, "profile": profile_task(task)}
     _conclude(comparison, facts, f"{target} in {task.name}", out, context)

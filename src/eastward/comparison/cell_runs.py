@@ -95,6 +95,8 @@ def _keys(problem: Problem, tasks: list[tuple[Method, int]]) -> list[str]:
     judge = fingerprint("metric", problem.settings.metric)
     if problem.constraints:
         judge = fingerprint("subject_to", judge, [one.text for one in problem.constraints])
+    if problem.abstain_cost is not None:
+        judge = fingerprint("abstain_cost", judge, problem.abstain_cost)
     names = {
         method.name: fingerprint("methods", method.estimator(problem.settings, 0))
         for method in {method.name: method for method, _ in tasks}.values()

@@ -29,10 +29,11 @@ from eastward.comparison.splits import (
     stratified_split,
 )
 from eastward.comparison.store import CellStore
-from eastward.confusion import hard_confusion
 from eastward.constraints import Constraint
+from eastward.decisions import ABSTAIN, Decision
 from eastward.decisions.calibration import brier_score, expected_calibration_error, log_loss
-from eastward.metrics import Metric
+from eastward.decisions.solving import Objective
+from eastward.decisions.tuning import decision_table
 from eastward.training.grouped_folds import grouped_folds, periods
 from eastward.training.random_numbers import seeded
 
@@ -73,6 +74,8 @@ class Problem:
         ``(N,)``: rows of a group are on one side of every split; test rows are later than training rows.
     constraints : tuple of Constraint
         What decisions have to keep.
+    abstain_cost : float or None
+        What a row left undecided costs, in units of the metric; None if every row has to be decided.
     """
 
     X: Any
@@ -88,6 +91,7 @@ class Problem:
     groups: NDArray[Any] | None = None
     times: NDArray[Any] | None = None
     constraints: tuple[Constraint, ...] = ()
+    abstain_cost: float | None = None
 
     def rows(self, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Training and test rows of a split."""
@@ -180,9 +184,11 @@ def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
     seconds = time.perf_counter() - started
     pass_interruption_on(model)
     test_weight = np.ones(len(test)) if weight is None else weight[test]
-    table = _table(problem, model.predict(test_features), test, test_weight)
+    codes = _decided(problem, model, test_features)
+    table = decision_table(problem.codes[test], codes, test_weight, len(problem.classes))
     return {
-        "score": _score(problem.settings.metric, table),
+        "score": _score(problem, table),
+        "coverage": float(np.average(codes != ABSTAIN, weights=test_weight)),
         "constraints": [float(one.value(table)) for one in problem.constraints],
         **_calibration(problem, model, test_features, problem.codes[test], test_weight),
         "seconds": seconds,
@@ -251,23 +257,27 @@ def pass_interruption_on(model: Any) -> None:
         raise KeyboardInterrupt
 
 
-def _table(
-    problem: Problem, predicted: Any, test: NDArray[Any], weight: NDArray[Any]
-) -> torch.Tensor:
-    labels = np.asarray(predicted)
-    codes = np.searchsorted(problem.classes, labels).clip(max=len(problem.classes) - 1)
+def _decided(problem: Problem, model: Any, features: Any) -> NDArray[Any]:
+    """The class index that is decided for each row; -1 where the model leaves a row to somebody else."""
+    decision = getattr(model, "decision_", None)
+    if isinstance(decision, Decision) and decision.matrix.shape[1] > len(decision.matrix):
+        chosen = decision.decide(model.predict_proba(features))
+        known = np.searchsorted(problem.classes, model.classes_)
+        return np.where(chosen == ABSTAIN, ABSTAIN, known[chosen])
+    labels = np.asarray(model.predict(features))
+    codes: NDArray[Any] = np.searchsorted(problem.classes, labels).clip(
+        max=len(problem.classes) - 1
+    )
     if (problem.classes[codes] != labels).any():
         raise ValueError("predictions hold labels that y does not have")
-    return hard_confusion(
-        torch.from_numpy(codes),
-        torch.from_numpy(problem.codes[test]),
-        num_classes=len(problem.classes),
-        sample_weight=torch.from_numpy(weight),
-    )
+    return codes
 
 
-def _score(metric: Metric, table: torch.Tensor) -> float:
-    value = float(metric(table))
+def _score(problem: Problem, table: torch.Tensor) -> float:
+    """The metric in its own units; a row left undecided counts as right, at its cost."""
+    metric = problem.settings.metric
+    merit = Objective(metric, problem.abstain_cost).merit(table)
+    value = float(merit if metric.higher_is_better else -merit)
     if not np.isfinite(value):
         raise ValueError(f"{metric.name} of the predictions is {value}")
     return value

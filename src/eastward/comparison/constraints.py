@@ -10,7 +10,7 @@ import numpy as np
 from eastward.constraints import Constraint
 from eastward.metrics import Metric
 
-__all__ = ["broken_constraints", "verdict_of_keepers"]
+__all__ = ["broken_constraints", "decided_shares", "verdict_of_keepers"]
 
 Row = dict[str, Any]
 
@@ -44,6 +44,21 @@ def broken_constraints(
     return found
 
 
+def decided_shares(cells: Sequence[Row]) -> dict[str, float]:
+    """The share of test rows that each method decides, on average over the splits.
+
+    Examples
+    --------
+    >>> decided_shares([{"method": "a", "error": None, "coverage": share} for share in (0.8, 1.0)])
+    {'a': 0.9}
+    """
+    found: dict[str, list[float]] = {}
+    for cell in cells:
+        if _known(cell) and "coverage" in cell:
+            found.setdefault(cell["method"], []).append(cell["coverage"])
+    return {name: float(np.mean(shares)) for name, shares in found.items()}
+
+
 def _known(cell: Row) -> bool:
     return cell["error"] is None
 
@@ -72,8 +87,14 @@ def verdict_of_keepers(
     keepers = [row for row in rows if not row["breaks"]]
     broken = [row for row in rows if row["breaks"]]
     marks = [f"{_capital(row['label'])} breaks {'; '.join(row['breaks'])}." for row in broken]
+    marks += [
+        f"{_capital(row['label'])} leaves {1 - row['coverage']:.1%} of the rows undecided."
+        for row in rows
+        if (row.get("coverage") or 1) < 1
+    ]
     if not broken:
-        return judged(rows)
+        found = judged(rows)
+        return {**found, "detail": [*found["detail"], *marks]}
     if any(row["name"] == baseline for row in keepers):
         found = judged(keepers)
         return {**found, "detail": [*found["detail"], *marks]}

@@ -16,7 +16,11 @@ from eastward._views import comparison_html
 from eastward.comparison import rendering
 from eastward.comparison.belief import Belief, Prior
 from eastward.comparison.cells import Problem, fit_options, pass_interruption_on
-from eastward.comparison.constraints import broken_constraints, verdict_of_keepers
+from eastward.comparison.constraints import (
+    broken_constraints,
+    decided_shares,
+    verdict_of_keepers,
+)
 from eastward.comparison.methods import Method
 from eastward.comparison.splits import split_seed
 from eastward.comparison.summary import absolute_margin, method_rows, score_table
@@ -78,7 +82,11 @@ class Comparison:
         )
         constraints = () if self.problem is None else self.problem.constraints
         broken = broken_constraints(self.cells, constraints) if constraints else {}
-        return [{**row, "breaks": broken.get(row["name"], [])} for row in rows]
+        decided = decided_shares(self.cells)
+        return [
+            {**row, "breaks": broken.get(row["name"], []), "coverage": decided.get(row["name"])}
+            for row in rows
+        ]
 
     @cached_property
     def verdict(self) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from eastward.comparison.cells import Cell, Problem
 from eastward.comparison.dropping import FIRST_SPLITS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
-from eastward.constraints import parse_constraints
+from eastward.decisions.deciding import checked_abstain_cost
+from eastward.decisions.tuning import DecisionOptions
 from eastward.estimators.cross_fitting import check_two_classes, class_labels
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network.preparation import encode_labels
@@ -50,6 +51,8 @@ def compare(
     method_options: Mapping[str, Any] | None = None,
     subject_to: Any = None,
     confidence: float = 0.95,
+    abstain_cost: float | None = None,
+    coverage: float | None = None,
     baseline: str = "cross_entropy_tuned",
     tie_margin: float = 0.005,
     prior: Any = "tables",
@@ -108,6 +111,11 @@ def compare(
         recommended.
     confidence : float, default=0.95
         Of the one-sided bounds by which methods keep them.
+    abstain_cost : float, optional
+        What leaving a row to somebody who gets it right costs, in units of the metric. Methods that tune their decision
+        may leave rows undecided; the others decide all.
+    coverage : float, optional
+        The share of rows that have to be decided, instead of a cost or besides it.
     baseline : str, default="cross_entropy_tuned"
         What the others are compared with.
     tie_margin : float, default=0.005
@@ -160,7 +168,7 @@ def compare(
         random_state,
         _settings_parts(method_options, chosen, budget),
     )
-    problem = _with_constraints(problem, subject_to, confidence)
+    problem = _with_wishes(problem, subject_to, confidence, abstain_cost, coverage)
     problem = _with_order(problem, groups, times)
     train, test = problem.rows(0)
     cells: list[Cell] = []
@@ -199,19 +207,22 @@ def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
     return [method for method in methods if method.name not in out]
 
 
-def _with_constraints(problem: Problem, subject_to: Any, confidence: float) -> Problem:
+def _with_wishes(
+    problem: Problem, subject_to: Any, confidence: float, abstain_cost: Any, coverage: Any
+) -> Problem:
     """The problem with what is asked of decisions; a method that cannot prove it does what comes closest."""
-    if subject_to is None:
+    wishes = {"subject_to": subject_to, "abstain_cost": abstain_cost, "coverage": coverage}
+    asked = {name: value for name, value in wishes.items() if value is not None}
+    if not asked:
         return problem
-    _checks.in_unit_interval(_CALLER, "confidence", confidence)
-    labels = problem.classes.tolist()
-    found = parse_constraints(_CALLER, subject_to, len(labels), labels)
-    if any(constraint.name == "coverage" for constraint in found):
-        advice = "Use eastward.tune_decision or an estimator with coverage=."
-        _checks.fail(_CALLER, "subject_to", "about rows that are all decided", "a coverage", advice)
-    asked = {"subject_to": subject_to, "confidence": confidence, "on_infeasible": "best"}
+    options = DecisionOptions(
+        problem.settings.metric, confidence=confidence, on_infeasible="best", **asked
+    )
+    found = options.checked(_CALLER, problem.classes.tolist())
+    cost = checked_abstain_cost(_CALLER, abstain_cost, found)
+    asked |= {"confidence": confidence, "on_infeasible": "best"}
     settings = replace(problem.settings, decision=asked)
-    return replace(problem, settings=settings, constraints=found)
+    return replace(problem, settings=settings, constraints=found, abstain_cost=cost)
 
 
 def _settings_parts(
