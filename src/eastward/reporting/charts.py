@@ -26,9 +26,12 @@ __all__ = [
     "bars_picture",
     "calibration_chart",
     "effect_chart",
+    "horizontal_grid",
     "importance_chart",
     "interval_chart",
     "stage_chart",
+    "upright",
+    "vertical_grid",
 ]
 
 # Below this width a label stands above its row instead of beside it.
@@ -96,9 +99,9 @@ def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:
     places = _places(effect)
     low, high = min(places), max(places)
     x, y = linear_scale(low, high, left, right), linear_scale(0, 1, bottom, top)
-    parts = _horizontal_grid(y, 0, 1, left, right)
+    parts = horizontal_grid(y, 0, 1, left, right)
     if effect["kind"] == "number":
-        parts += _vertical_grid(x, low, high, top, bottom, 4)
+        parts += vertical_grid(x, low, high, top, bottom, 4)
     else:
         parts.append(axis_label(effect["values"][0][:10], left, bottom + 18, "start"))
         parts.append(axis_label(effect["values"][-1][:10], right, bottom + 18, "end"))
@@ -109,7 +112,7 @@ def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:
             element("circle", cx=across, cy=up, r=3, class_=f"dot curve-{number}")
             for across, up in points
         ]
-    parts.append(_upright("share decided", 13, (top + bottom) / 2))
+    parts.append(upright("share decided", 13, (top + bottom) / 2))
     ends = "; ".join(
         f"{name} from {wording.percent(shares[0], 0)} to {wording.percent(shares[-1], 0)}"
         for name, shares in zip(effect["classes"], effect["shares"], strict=True)
@@ -144,7 +147,7 @@ def _rows_chart(
     low, high = padded_range([*known, *(end for row in rows for end in _ends(row))])
     scale = linear_scale(low, high, left, right)
     bottom = top + row_height * len(rows)
-    parts = [*_vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]
+    parts = [*vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]
     if reference is not None:
         x = scale(reference)
         parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="reference"))
@@ -167,8 +170,8 @@ def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
     low = math.floor(10 * lowest) / 10
     x, y = linear_scale(low, 1, left, left + size), linear_scale(low, 1, bottom, top)
     parts = [
-        *_vertical_grid(x, low, 1, top, bottom, 5),
-        *_horizontal_grid(y, low, 1, left, left + size),
+        *vertical_grid(x, low, 1, top, bottom, 5),
+        *horizontal_grid(y, low, 1, left, left + size),
         element("line", x1=x(low), y1=y(low), x2=x(1), y2=y(1), class_="reference"),
     ]
     points = [(x(row["confidence"]), y(row["accuracy"])) for row in bins]
@@ -178,7 +181,7 @@ def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
         parts.append(element("line", x1=across, x2=across, y1=least, y2=most, class_="whisker"))
         parts.append(element("circle", _tip(row), cx=across, cy=up, r=5.5, class_="mark"))
     parts.append(axis_label("stated confidence", left + size / 2, bottom + 38))
-    parts.append(_upright("accuracy", 14, top + size / 2))
+    parts.append(upright("accuracy", 14, top + size / 2))
     worst = max(bins, key=lambda row: abs(row["confidence"] - row["accuracy"]))
     description = (
         f"Calibration: accuracy against stated confidence in {len(bins)} bins. Expected calibration error "
@@ -188,7 +191,7 @@ def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
     return drawing(parts, width, bottom + 46, description)
 
 
-def _upright(text: str, x: float, y: float) -> Markup:
+def upright(text: str, x: float, y: float) -> Markup:
     """The title of a vertical axis."""
     turn = f"rotate(-90 {x:.0f} {y:.0f})"
     return element("text", text, x=x, y=y, transform=turn, text_anchor="middle", class_="axis")
@@ -269,9 +272,10 @@ def _shortened(label: str, widest: float) -> str:
     return label.rstrip() + "…"
 
 
-def _vertical_grid(
+def vertical_grid(
     scale: Scale, low: float, high: float, top: float, bottom: float, most: int
 ) -> list[Markup]:
+    """Lines across the picture with their numbers below, at most so many."""
     parts = []
     for tick in ticks(low, high, most):
         x = scale(tick)
@@ -280,9 +284,10 @@ def _vertical_grid(
     return parts
 
 
-def _horizontal_grid(
+def horizontal_grid(
     scale: Scale, low: float, high: float, left: float, right: float
 ) -> list[Markup]:
+    """Lines along the picture with their numbers to the left."""
     parts = []
     for tick in ticks(low, high):
         y = scale(tick)

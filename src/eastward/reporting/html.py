@@ -21,6 +21,7 @@ from eastward.reporting.charts import (
     importance_chart,
     interval_chart,
 )
+from eastward.reporting.decision_charts import bound_chart, coverage_chart
 from eastward.reporting.page_parts import (
     MAX_MATRIX_CLASSES,
     focus_class,
@@ -46,8 +47,8 @@ COLUMNS_SHOWN = 12
 # A column of the matrix without its name, and all columns together.
 MATRIX_CELL, MATRIX_WIDTH = 55, 850
 SCRIPTS = ("decisions.js", "explorer.js", "page.js")
-# Options of a training command that another operating point replaces, with and without a value.
-REPLACED = ("--metric", "--prefer", "--cost", "--out", "-o")
+# Options of a training command that another operating point replaces, with a value and without.
+OBJECTIVE, FOLDER, CONSTRAINTS = ("--metric", "--prefer", "--cost"), ("--out", "-o"), "--subject-to"
 DROPPED = ("--resume", "--overwrite")
 
 
@@ -89,6 +90,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
             next_command=next_command(summary),
             **comparison_parts(summary),
             **_evaluation_parts(summary),
+            **_decision_parts(summary),
             **_importance_parts(summary),
             **_training_parts(summary),
         )
@@ -120,6 +122,18 @@ def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
         "mistakes": frequent_mistakes(evaluation) if len(classes) > 2 else [],
         "explorable": bool(evaluation.get("scores")),
         "focus_class": focus_class([row["support"] for row in evaluation.get("per_class") or []]),
+    }
+
+
+def _decision_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Pictures of what constraints cost, and of what leaving rows undecided brings."""
+    training = summary.get("training") or {}
+    metric, left = summary["metric"]["name"], training.get("coverage_curve")
+    curves = training.get("constraint_curves") or []
+    decided = 1 - (training.get("abstained") or 0.0)
+    return {
+        "bound_charts": [(one["constraint"], bound_chart(one, metric, SQUARE)) for one in curves],
+        "coverage_chart": coverage_chart(left, decided, SQUARE) if left else None,
     }
 
 
@@ -188,33 +202,41 @@ def _end(value: Any) -> str:
 def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What the script in the page needs, and no more."""
     evaluation = summary.get("evaluation") or {}
-    words, folder = _training_words((summary.get("commands") or {}).get("train"))
+    command = (summary.get("commands") or {}).get("train")
     return {
         "metric": summary["metric"]["name"],
         "classes": evaluation.get("classes"),
         "scores": evaluation.get("scores"),
         "cost": evaluation.get("cost"),
-        "train": words,
-        "folder": folder,
+        **_training_words(command),
     }
 
 
-def _training_words(command: str | None) -> tuple[list[str], str]:
-    """The words of the training command without what says what to optimise, and the folder that it wrote to.
+def _training_words(command: str | None) -> dict[str, Any]:
+    """The words of the training command: what to optimise, what to keep, where to write to, and the rest.
 
-    >>> _training_words("eastward train a.csv --target=y --metric f1 --out model")
-    (['eastward', 'train', 'a.csv', '--target=y'], 'model')
+    >>> found = _training_words("eastward train a.csv --target=y --metric f1 --out model")
+    >>> found["train"], found["objective"], found["folder"]
+    (['eastward', 'train', 'a.csv', '--target=y'], ['--metric', 'f1'], 'model')
     """
     words = iter(shlex.split(command or "eastward train DATA --target COLUMN"))
-    kept, folder = [], "model"
+    kept: list[str] = []
+    objective: list[str] = []
+    constraints: list[str] = []
+    folder = "model"
     for word in words:
         option, equals, value = word.partition("=")
-        if option not in REPLACED + DROPPED:
+        if option in DROPPED:
+            continue
+        if option not in (*OBJECTIVE, *FOLDER, CONSTRAINTS):
             kept.append(word)
-        elif option in REPLACED:
-            value = value if equals else next(words, "")
-            folder = value if option in {"--out", "-o"} else folder
-    return kept, folder
+            continue
+        value = value if equals else next(words, "")
+        if option in FOLDER:
+            folder = value
+        else:
+            (constraints if option == CONSTRAINTS else objective).extend([option, value])
+    return {"train": kept, "objective": objective, "constraints": constraints, "folder": folder}
 
 
 def _embedded(data: Any) -> Markup:

@@ -28,6 +28,7 @@ _SECTIONS = {
     "comparison": "Comparison",
     "evaluation": "Held-out rows",
     "importance": "What matters",
+    "decision": "Decision",
     "explorer": "Explorer",
     "calibration": "Calibration",
     "training": "Training",
@@ -47,7 +48,11 @@ _NEXT = {
 def section_names(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Anchor and name of each section that the page has."""
     evaluation = summary.get("evaluation") or {}
-    inner = {"explorer": evaluation.get("scores"), "calibration": evaluation.get("calibration")}
+    inner = {
+        "decision": (summary.get("training") or {}).get("decision"),
+        "explorer": evaluation.get("scores"),
+        "calibration": evaluation.get("calibration"),
+    }
     return [
         (anchor, name)
         for anchor, name in _SECTIONS.items()

@@ -15,6 +15,15 @@ __all__ = ["plain", "report_summary"]
 
 CALLER = "report_summary"
 TRAINING_KEYS = ("stages", "sentences", "notes", "history")
+# What a tuned decision says about itself.
+DECISION_KEYS = (
+    "decision",
+    "constraints",
+    "constraint_curves",
+    "coverage_curve",
+    "abstained",
+    "calibration",
+)
 HISTORY_KEYS = ("stage", "epoch", "temperature", "train_loss", "valid_loss", "valid_score")
 
 
@@ -130,6 +139,7 @@ def _training(
     if training is None:
         return None
     kept = {key: training.get(key, []) for key in TRAINING_KEYS}
+    kept.update({key: training[key] for key in DECISION_KEYS if training.get(key)})
     kept["history"] = [_epoch(row, metric) for row in kept["history"]]
     return kept
 

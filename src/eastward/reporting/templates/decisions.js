@@ -149,6 +149,21 @@ function bestPoint(points, beta, offset) {
   });
 }
 
+/* How far a point keeps a lower bound of recall, one of precision, and an upper bound of the share decided for the class. */
+function slackOf(point, bounds, total) {
+  return Math.min(
+    RATES.recall(point) - bounds.recall,
+    RATES.precision(point) - bounds.precision,
+    bounds.share - ratio(point.tp + point.fp, total),
+  );
+}
+
+/* Evenly ranked ones of a list that is too long, its ends among them. */
+function thinned(list, most) {
+  if (list.length <= most) return list;
+  return Array.from({ length: most }, (_, k) => list[Math.round((k * (list.length - 1)) / (most - 1))]);
+}
+
 /* One word of a command line, safe to paste into a shell whatever it contains. */
 function shellQuoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -28,6 +28,52 @@ function setUpExplorer() {
     return tableOf(mode() === "cost" ? decideByCost(logs, cost) : decideByOffsets(logs, offsets, scores.shifts));
   }
 
+  /* ---- constraints on the class in focus ---- */
+
+  const FREE = { recall: 0, precision: 0, share: 1 };
+  const bounds = () => Object.fromEntries(
+    Object.keys(FREE).map((name) => [name, Number(find(`#bound-${name}`).value)]),
+  );
+  const massOfRows = trained.flat().reduce((sum, mass) => sum + mass, 0);
+  const keeps = (point) => slackOf(point, bounds(), massOfRows) > -1e-9;
+  const tableAt = (offset) => {
+    const moved = [...stored];
+    moved[focus()] = offset;
+    return tableOf(decideByOffsets(scores.log_probabilities, moved, scores.shifts));
+  };
+
+  /* Higher is better; the F1 of the class where the page does not know the metric. */
+  function worthOf(table) {
+    const value = metricValue(DATA.metric, table, cost);
+    if (value === null) return fScore(1)(countsOf(table)[focus()]);
+    return DATA.metric === "expected_cost" ? -value : value;
+  }
+
+  /* The best of the points that keep the bounds, or the one that comes closest. */
+  function constrainedOffset() {
+    const points = [...tradeOff(scores, stored, focus())];
+    const kept = points.filter(keeps);
+    if (!kept.length) {
+      const slack = points.map((point) => slackOf(point, bounds(), massOfRows));
+      return points[slack.indexOf(Math.max(...slack))].offset;
+    }
+    const asTrained = countsOf(trained)[focus()];
+    const most = Math.max(40, Math.ceil(2e6 / (scores.targets.length * size)));
+    const offers = thinned(kept, most).map((point) => point.offset);
+    if (keeps(asTrained)) offers.unshift(stored[focus()]);
+    const worth = offers.map((offset) => worthOf(tableAt(offset)));
+    return offers[worth.indexOf(Math.max(...worth))];
+  }
+
+  const boundWords = () => {
+    const wanted = bounds();
+    const label = /[[\]]/.test(classes[focus()]) ? focus() : classes[focus()];
+    return [
+      ["recall", "recall", ">="], ["precision", "precision", ">="], ["share", "predicted_rate", "<="],
+    ].filter(([name]) => wanted[name] !== FREE[name])
+      .map(([name, metric, sign]) => `${metric}[${label}] ${sign} ${wanted[name].toFixed(2)}`);
+  };
+
   /* ---- what is shown ---- */
 
   function tile(name, before, after, write = number) {
@@ -77,6 +123,7 @@ function setUpExplorer() {
     const points = tradeOff(scores, mode() === "cost" ? stored : offsets, focus());
     const path = points.map((point) => `${x(RATES.recall(point)).toFixed(1)},${y(RATES.precision(point)).toFixed(1)}`);
     find("polyline", picture).setAttribute("points", path.join(" "));
+    showRegion(picture, points, path);
     [["was", trained], ["is", table]].forEach(([name, source]) => {
       const counts = countsOf(source)[focus()];
       find(`.${name}`, picture).setAttribute("transform", `translate(${x(RATES.recall(counts))} ${y(RATES.precision(counts))})`);
@@ -84,6 +131,28 @@ function setUpExplorer() {
     const counts = countsOf(table)[focus()];
     picture.setAttribute("aria-label", `Precision against recall of ${classes[focus()]} as its offset moves; now at `
       + `precision ${number(RATES.precision(counts))} and recall ${number(RATES.recall(counts))}.`);
+  }
+
+  /* Where the bounds are kept: an area of the picture, and the part of the curve that a threshold can reach. */
+  function showRegion(picture, points, path) {
+    const wanted = mode() === "constraint" ? bounds() : null;
+    const { recall, precision } = wanted || { recall: 1, precision: 1 };
+    const region = find(".region", picture);
+    region.setAttribute("x", 46 + 260 * recall);
+    region.setAttribute("width", 260 * (1 - recall));
+    region.setAttribute("height", 260 * (1 - precision));
+    const inside = points.map((point) => wanted !== null && keeps(point));
+    const line = path.map((place, n) => (inside[n] ? `${n && inside[n - 1] ? "L" : "M"}${place}` : ""));
+    find(".kept", picture).setAttribute("d", line.join(""));
+    if (wanted === null) return;
+    all("input[data-bound]", root).forEach((slider) => {
+      const text = number(Number(slider.value), 2);
+      find(`#${slider.id}-value`).textContent = text;
+      slider.setAttribute("aria-valuetext", text);
+    });
+    show("bound-words", inside.some(Boolean)
+      ? `The best ${DATA.metric} that keeps what is asked for, as the offset of ${classes[focus()]} moves.`
+      : "No offset keeps all of this on these rows; the one that comes closest is shown.");
   }
 
   /* ---- the command that trains for what is seen ---- */
@@ -111,12 +180,18 @@ function setUpExplorer() {
   function showCommand() {
     const preferring = mode() === "prefer";
     const [kind, strength] = beta() >= 1 ? ["recall", beta()] : ["precision", 1 / beta()];
-    const words = preferring
+    const limited = mode() === "constraint";
+    const wanted = limited ? boundWords().join(", ") : "";
+    const objective = preferring
       ? ["--metric", "f_beta", "--prefer", `${kind}:${classes[focus()]}=${betaWord(strength)}`]
       : ["--metric", "expected_cost", "--cost", "costs.json"];
-    const folder = `${DATA.folder}-${preferring ? `${kind}-${betaWord(strength)}` : "costs"}`;
-    showWords(find("#explorer-command"), [...DATA.train, ...words, "--out", folder].map(shellQuoted).join(" "));
-    find("#cost-file-part").hidden = preferring;
+    const words = limited
+      ? [...DATA.objective, ...(wanted ? ["--subject-to", wanted] : [])]
+      : [...objective, ...DATA.constraints];
+    const suffix = { prefer: `${kind}-${betaWord(strength)}`, constraint: "constrained" }[mode()] || "costs";
+    const command = [...DATA.train, ...words, "--out", `${DATA.folder}-${suffix}`];
+    showWords(find("#explorer-command"), command.map(shellQuoted).join(" "));
+    find("#cost-file-part").hidden = preferring || limited;
     const table = mode() === "cost" ? cost : costOfOffsets();
     const lines = table.map((row, i) => {
       const entries = row.map((value, j) => `${JSON.stringify(classes[j])}: ${value}`);
@@ -166,6 +241,19 @@ function setUpExplorer() {
     refresh();
   }
 
+  function applyBounds() {
+    offsets = [...stored];
+    offsets[focus()] = constrainedOffset();
+    refresh();
+  }
+
+  /* What a change of class or of mode means for the point. */
+  function applyMode() {
+    if (mode() === "prefer") applyBeta();
+    else if (mode() === "constraint") applyBounds();
+    else refresh();
+  }
+
   function applyOffset(slider) {
     const value = Number(slider.value);
     if (size === 2) offsets = [0, -value];
@@ -190,15 +278,18 @@ function setUpExplorer() {
   }
 
   find("#explorer-beta").addEventListener("input", applyBeta);
-  find("#explorer-class").addEventListener("change", () => (mode() === "prefer" ? applyBeta() : refresh()));
+  find("#explorer-class").addEventListener("change", applyMode);
+  all("input[data-bound]", root).forEach((slider) => slider.addEventListener("input", applyBounds));
   all("input[data-offset]", root).forEach((slider) => slider.addEventListener("input", () => applyOffset(slider)));
   all("input[data-row]", root).forEach((input) => input.addEventListener("input", () => applyCost(input)));
-  all("input[name=mode]", root).forEach((choice) => choice.addEventListener("change", refresh));
+  all("input[name=mode]", root).forEach((choice) => choice.addEventListener("change", () => (
+    mode() === "constraint" ? applyBounds() : refresh())));
   find("#explorer-reset").addEventListener("click", () => {
     offsets = [...stored];
     cost = (givenCost || zeroOne).map((row) => [...row]);
     find("#explorer-beta").value = 0;
-    if (mode() === "cost") find("input[name=mode][value=prefer]", root).checked = true;
+    all("input[data-bound]", root).forEach((slider) => { slider.value = FREE[slider.dataset.bound]; });
+    if (["cost", "constraint"].includes(mode())) find("input[name=mode][value=prefer]", root).checked = true;
     fillCosts();
     refresh();
   });
