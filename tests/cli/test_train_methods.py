@@ -74,7 +74,10 @@ def test_tuned_trees_have_a_report_and_are_evaluated_by_their_metric(forest, tab
 def test_auto_is_the_ensemble_and_says_why(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *QUICK)
     assert done.code == 0, done.err
-    assert "method   EASTEnsembleClassifier: up to 100,000 rows the ensemble" in done.out
+    assert (
+        "method   EASTEnsembleClassifier: the ensemble of networks and trees is the default"
+        in done.out
+    )
     assert (tmp_path / "m" / "model" / "ensemble.json").is_file()
     stages = json.loads((tmp_path / "m" / "summary.json").read_text())["training"]["stages"]
     assert [stage["name"] for stage in stages] == [
@@ -88,16 +91,19 @@ def test_auto_is_the_ensemble_and_says_why(table, tmp_path):
     assert done.json["rows"] == 240
 
 
-@pytest.mark.slow
-def test_beyond_its_size_auto_takes_what_held_out_rows_recommend(monkeypatch):
-    monkeypatch.setattr(choosing, "ENSEMBLE_ROWS", 300)
-    monkeypatch.setattr(choosing, "SAMPLE_ROWS", 200)
-    monkeypatch.setattr(choosing, "CANDIDATES", ("logistic_regression", "cross_entropy_tuned"))
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(400, 2))
-    choice = choosing.choose_method(features, (features[:, 0] > 1).astype(int), "f1")
-    assert choice.name in ("logistic_regression", "cross_entropy_tuned")
-    assert "2 methods were compared on a sample of 200" in choice.reason
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (1_000, []),
+        (150_000, ["random forest from 100,000"]),
+        (2_000_000, ["networks from", "lightgbm from", "random forest from 100,000"]),
+    ],
+)
+def test_auto_says_which_parts_learn_from_a_sample(rows, told):
+    choice = choosing.choose_method(rows)
+    assert choice.name == "ensemble"
+    assert [each in choice.reason for each in told] == [True] * len(told)
+    assert choice.reason.count(" from ") == len(told) + bool(told)
 
 
 def test_options_of_a_network_mean_a_network(trained):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 import eastward as ew
-from eastward.estimators.ensemble import fitting
+from eastward.estimators.ensemble import fitting, folds
+from eastward.estimators.ensemble.folds import Fitting
+from eastward.estimators.ensemble.votes import learnt_votes
 
 ALL = ("networks", "lightgbm", "extra_trees", "random_forest")
 
@@ -40,7 +44,7 @@ def test_probabilities_are_the_mean_of_the_parts_calibrated(fitted, clusters):
         name: part.log_probabilities(raw, fitted.encoder_.filled(raw))
         for name, part in fitted.parts_.items()
     }
-    mean = np.exp(fitting.log_mean(logs))
+    mean = np.exp(fitting.log_mean(logs, fitted.votes_))
     assert fitted.raw_predict_proba(X) == pytest.approx(mean / mean.sum(1, keepdims=True))
     calibrated = fitted.calibration_.apply(fitted.raw_predict_proba(X))
     assert fitted.predict_proba(X) == pytest.approx(calibrated)
@@ -68,6 +72,75 @@ def test_networks_have_half_of_the_votes():
     networks, tree = np.log([[0.9, 0.1]]), np.log([[0.3, 0.7]])
     mean = fitting.log_mean({"networks": networks, "lightgbm": tree, "random_forest": tree})
     assert np.exp(mean) == pytest.approx(np.array([[0.6, 0.4]]))
+
+
+@pytest.mark.parametrize(("rows", "at_least", "at_most"), [(60, 0.5, 0.6), (50_000, 0.9, 1.0)])
+def test_votes_follow_the_evidence_of_many_rows(rows, at_least, at_most):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=rows)
+    sure, unsure = np.where(np.eye(2)[codes] > 0, 0.8, 0.2), rng.dirichlet([5, 5], size=rows)
+    votes = learnt_votes({"networks": np.log(sure), "lightgbm": np.log(unsure)}, codes)
+    assert sum(votes.values()) == pytest.approx(1)
+    assert at_least <= votes["networks"] <= at_most
+
+
+def test_votes_are_the_maximum_that_scipy_finds():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(3, size=4000)
+    parts = {}
+    for name, noise in {"networks": 1.0, "lightgbm": 1.5, "random_forest": 3.0}.items():
+        logits = 2 * np.eye(3)[codes] + noise * rng.normal(size=(4000, 3))
+        parts[name] = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    seen = np.exp(np.stack([table[np.arange(4000), codes] for table in parts.values()], axis=1))
+    equal, weight = np.array([0.5, 0.25, 0.25]), rng.gamma(2, size=4000)
+
+    def surprise(free):
+        votes = np.exp(free - np.logaddexp.reduce(free))
+        mass = weight / weight.mean()
+        return -(mass * np.log(seen @ votes)).sum() - 200 * (equal * np.log(votes)).sum()
+
+    best = minimize(surprise, np.zeros(3)).x
+    found = learnt_votes(parts, codes, weight, prior_rows=200)
+    assert list(found.values()) == pytest.approx(softmax(best), abs=2e-3)
+
+
+def _fitting(counts, held=0):
+    codes = np.repeat(np.arange(len(counts)), counts)
+    folds = np.full(len(codes), -1)
+    folds[:held] = 0
+    table = np.arange(len(codes), dtype=np.float32)[:, None]
+    return Fitting(table, table, codes, None, folds, 1, len(counts), 0, None)
+
+
+def test_a_sample_keeps_held_out_rows_and_rare_classes_with_weights_that_make_good(monkeypatch):
+    monkeypatch.setattr(folds, "ROWS_OF_A_CLASS", 50)
+    whole = _fitting([10_000, 1_000, 40], held=500)
+    part = whole.at_most(2_000)
+    assert (part.folds == 0).sum() == 500
+    assert (part.codes == 2).sum() == 40
+    assert len(part.codes) == pytest.approx(2_000, abs=60)
+    assert np.array_equal(whole.codes[part.raw[:, 0].astype(int)], part.codes)
+    spare = part.folds < 0
+    mass = np.bincount(part.codes[spare], part.weights[spare])
+    assert mass / mass.sum() == pytest.approx(np.array([9_500, 1_000, 40]) / 10_540, rel=0.01)
+    assert whole.at_most(20_000) is whole
+
+
+def test_classes_of_one_size_need_no_weights():
+    assert _fitting([30_000, 30_000]).at_most(40_000).weights is None
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_many_rows_hold_out_one_share_and_learn_from_a_sample(part, quick, clusters, monkeypatch):
+    monkeypatch.setattr(folds, "ROWS_FOR_FOLDS", 200)
+    monkeypatch.setattr(folds, "HELD_ROWS", 90)
+    monkeypatch.setattr(folds, "ROWS_OF_A_CLASS", 30)
+    monkeypatch.setattr(fitting.PARTS[part], "most_rows", 250)
+    X, y = clusters(counts=(200, 120, 80))
+    model = quick(parts=(part,)).fit(X, y)
+    assert np.unique(model.folds_).tolist() == [-1, 0]
+    assert len(model.held_out_.codes) == pytest.approx(80, abs=2)
+    assert f1_score(y, model.predict(X), average="macro") > 0.35
 
 
 @pytest.mark.parametrize("part", ALL)

@@ -36,7 +36,8 @@ def options(tmp_path, monkeypatch):
         folder=folder,
         all_sets=False,
         sets=None,
-        plan=["key:1"],
+        metrics=quality.METRICS,
+        plan=["core:1", "key:1"],
         max_rows=60,
         random_state=7,
         minutes=float("inf"),
@@ -87,7 +88,7 @@ def test_the_rarer_of_two_classes_is_number_one_and_tiny_classes_leave():
 
 def test_a_plan_that_makes_no_sense_is_refused():
     assert quality._step("key:3") == ("key", 3)
-    with pytest.raises(SystemExit, match="steps like key:10"):
+    with pytest.raises(SystemExit, match="steps like core:10"):
         quality._step("everything")
 
 

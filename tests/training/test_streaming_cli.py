@@ -38,6 +38,7 @@ def test_a_folder_becomes_a_model_with_a_report(folder, tmp_path):
     arguments = ["train", str(folder), "-t", "fraud", "-o", str(out), "--epochs", "40", "--quiet"]
     done = CliRunner().invoke(app, [*arguments, "--hidden", "32"])
     assert done.exit_code == 0, done.output
+    assert "method   EASTEnsembleClassifier: a network that sees all rows" in done.output
     assert (out / "report.html").is_file()
     assert not (out / "checkpoint").exists()
     model = load_model(out)

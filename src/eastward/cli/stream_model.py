@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eastward import metrics
 from eastward.cli.fit_model import FitPlan, judging_weights, write_card, write_summary
 from eastward.cli.folders import CHECKPOINT
 from eastward.cli.stages import stage
+from eastward.comparison.cells import pass_interruption_on
+from eastward.comparison.choosing import choose_method
+from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.data import (
     Column,
     Task,
@@ -38,7 +42,7 @@ from eastward.reporting.training_words import training_words
 from eastward.saved_folder import metric_document
 from eastward.training.streams import ParquetTable
 
-__all__ = ["StreamedTask", "fit_stream_model", "open_stream"]
+__all__ = ["StreamedTask", "chosen_for_stream", "fit_stream_model", "open_stream"]
 
 
 @dataclass(frozen=True)
@@ -144,28 +148,45 @@ def unknown_categories(
             )
 
 
-STREAMED = "the only method that trains on a table part by part"
+ALL_ROWS = "a network that sees all rows of the stream"
+
+
+def chosen_for_stream(plan: FitPlan, asked: str) -> FitPlan:
+    """``plan`` with the method for a stream: the ensemble, unless a network is asked for or LightGBM is missing."""
+    if asked == "eastward":
+        return replace(plan, method="eastward", reason=ALL_ROWS)
+    choice = choose_method(0)
+    if choice.name == "ensemble":
+        sample = "trees that see a sample, and votes that follow held-out rows"
+        return replace(plan, method="ensemble", reason=f"{ALL_ROWS}, {sample}")
+    return replace(plan, method=choice.name, reason=choice.reason)
+
+
+def _unfitted(plan: FitPlan, checkpoint: Path) -> Any:
+    """The classifier of ``plan``; its network writes checkpoints."""
+    common = {"metric_options": plan.metric_options, "random_state": plan.seed, **plan.decision}
+    if plan.method == "eastward":
+        return EASTClassifier(plan.metric, checkpoint=checkpoint, **common, **plan.parameters)
+    network = {"checkpoint": checkpoint, **plan.parameters}
+    made = BUILT_IN["ensemble"].make(Settings(metrics.get("f1_macro")))
+    return made.set_params(metric=plan.metric, n_jobs=-1, network_options=network, **common)
 
 
 def fit_stream_model(
     task: StreamedTask, plan: FitPlan, folder: Path, *, commands: Mapping[str, str]
 ) -> dict[str, Any]:
     """Train on the stream, save and judge the model; returns the summary of its report."""
-    classifier = EASTClassifier(
-        plan.metric,
-        metric_options=plan.metric_options,
-        checkpoint=folder / CHECKPOINT,
-        random_state=plan.seed,
-        **plan.parameters,
-    )
+    classifier = _unfitted(plan, folder / CHECKPOINT)
     with stage("training on the stream", quiet=not plan.parameters.get("verbose")):
-        classifier.fit(task.stream)
-    if classifier.report_["interrupted"]:
-        raise KeyboardInterrupt
+        classifier.fit(task.stream, None)
+    pass_interruption_on(classifier)
+    if plan.method == "ensemble":
+        # The checkpoint goes; a model that is loaded elsewhere should not look for it.
+        classifier.set_params(network_options=dict(plan.parameters))
     remembered = {
         "target": task.stream.target,
         "columns": task.facts["columns"],
-        "method": "eastward",
+        "method": plan.method,
         "metric": classifier.metric_.name,
         "judged_by": metric_document(classifier.metric_, "Take a metric that has a name."),
         "trained_rows": task.facts["rows"],
@@ -178,6 +199,7 @@ def fit_stream_model(
         with stage("judging by rows held out", quiet=not plan.parameters.get("verbose")):
             judged, importance = _judged(model, task)
     training = training_words(classifier)
+    training["sentences"] = [f"{plan.label}: {plan.reason}", *training["sentences"]]
     summary = report_summary(
         f"{task.stream.target} in {task.name}",
         classifier.metric_,
@@ -188,7 +210,7 @@ def fit_stream_model(
         verdict=finding(judged, training, classifier.metric_),
         commands=commands,
     )
-    summary["method"] = {"name": "eastward", "label": plan.label, "reason": STREAMED}
+    summary["method"] = {"name": plan.method, "label": plan.label, "reason": plan.reason}
     write_summary(summary, folder)
     write_card(summary, classifier, folder)
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,7 +38,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="auto: the ensemble of networks and trees, and beyond 100 000 rows what held-out rows recommend; "
+        help="auto: the ensemble of networks and trees, whose votes follow held-out rows where they are many; "
         "ensemble, network, boosting, or any method of `eastward compare`, such as random_forest_tuned.",
     ),
 ]
@@ -191,13 +191,16 @@ def train(
     if is_streamed(data):
         given = {"--group": group, "--time": time, "--min-class-rows": min_class_rows}
         check_not_streamed({**given, "--merge-rare": merge_rare, "--merge-labels": merge_labels})
-        check_not_streamed({"--method": None if asked in ("auto", "eastward") else method})
+        check_not_streamed(
+            {"--method": None if asked in ("auto", "ensemble", "eastward") else method}
+        )
         chosen = (metric, prefer, cost)
         opened = {"ignore": ignore or (), "weight": weight, "holdout": holdout, "seed": seed}
         opened |= {"decimal": decimal, "text": text or ()}
         again = command_line(context, resume=True, overwrite=None)
+        wanted = StreamPlan(asked, chosen, parameters, decision)
         with going_on(f"Continue with:  {again}"):
-            _train_on_stream(data, target, opened, chosen, parameters | decision, out, commands)
+            _train_on_stream(data, target, opened, wanted, out, commands)
         return
     task = load_task(
         data,
@@ -280,25 +283,42 @@ def check_not_streamed(options_given: dict[str, Any]) -> None:
         _messages.fail("train", given[0], expected, options_given[given[0]], advice)
 
 
+class StreamPlan(NamedTuple):
+    """What was asked for besides the data: the method, the metric, and parameters of networks and of the decision."""
+
+    method: str
+    metric: tuple[str, list[str] | None, Path | None]
+    parameters: dict[str, Any]
+    decision: dict[str, Any]
+
+
 def _train_on_stream(
     data: Path,
     target: str,
     opened: dict[str, Any],
-    chosen: tuple[str, list[str] | None, Path | None],
-    parameters: dict[str, Any],
+    asked: StreamPlan,
     out: Path,
     commands: dict[str, str],
 ) -> None:
     """Train on a table that is larger than memory, reading it block by block."""
     from eastward.cli.fit_model import FitPlan
     from eastward.cli.preferences import metric_choice
-    from eastward.cli.stream_model import fit_stream_model, open_stream
+    from eastward.cli.stream_model import chosen_for_stream, fit_stream_model, open_stream
 
     task = open_stream(data, target, **opened)
-    name, bound = metric_choice(*chosen, task.classes)
+    name, bound = metric_choice(*asked.metric, task.classes)
     _introduce(task.facts, target)
-    parameters = with_prior(parameters, task.classes)
-    plan = FitPlan(name, bound, parameters, opened["holdout"], opened["seed"])
+    parameters = with_prior(asked.parameters, task.classes)
+    plan = FitPlan(
+        name,
+        bound,
+        parameters,
+        opened["holdout"],
+        opened["seed"],
+        decision=asked.decision,
+    )
+    plan = chosen_for_stream(plan, asked.method)
+    say(f"method   {plan.label}: {plan.reason}")
     _conclude(fit_stream_model(task, plan, out, commands=commands), out)
 
 

@@ -14,8 +14,10 @@ from sklearn.utils import check_random_state
 from eastward import _checks
 from eastward.decisions.tuning import DecisionOptions
 from eastward.estimators.base import DecidingClassifier
-from eastward.estimators.ensemble import fitting, saving
-from eastward.estimators.frames import checked_table, refuse_repeated_columns
+from eastward.estimators.ensemble import fitting, saving, streaming
+from eastward.estimators.ensemble.votes import log_mean
+from eastward.estimators.frames import Encoder, checked_table, refuse_repeated_columns
+from eastward.estimators.network.streaming import is_stream
 
 __all__ = ["EASTEnsembleClassifier"]
 
@@ -38,9 +40,11 @@ class EASTEnsembleClassifier(DecidingClassifier):
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor. Metrics of
         one class ("f1", "precision", ...) mean ``classes_[1]``.
     parts : sequence of str, default=("networks", "lightgbm", "random_forest")
-        Who votes; there are also "extra_trees". Networks have half of the votes, the kinds of trees share the rest.
+        Who votes; there are also "extra_trees". With few rows networks have about half of the votes, trees
+        share the rest; the more rows are held out, the more the votes follow them.
     n_folds : int, default=5
-        Folds of networks and of LightGBM; forests hold out what a tree did not draw.
+        Folds of networks and of LightGBM; forests hold out what a tree did not draw. Beyond 50 000 rows every part
+        holds out the same share of the rows instead.
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
@@ -75,8 +79,11 @@ class EASTEnsembleClassifier(DecidingClassifier):
         words.
     parts_ : dict
         The fitted parts by name.
+    votes_ : dict
+        The share of each part in the mean, by name.
     folds_ : ndarray
-        Who held each training row (of positive weight) out; -1 for the only row of a class.
+        Who held each training row (of positive weight) out; -1 for a row that all trained on, such as the only one of a
+        class.
     metric_ : Metric
         The metric with its options.
     n_features_in_, feature_names_in_
@@ -87,6 +94,9 @@ class EASTEnsembleClassifier(DecidingClassifier):
     Columns of words (in a DataFrame) become indicators of their 30 most frequent values, dates become days, weekday and
     hour. Missing values are a branch of LightGBM's trees; for the other parts they become the column's median and an
     indicator.
+
+    Of a large table, networks learn from at most 400 000 rows, LightGBM from 500 000 and forests from 100 000. A sample
+    keeps 10 000 rows of every class, or what it has, and weights restore the frequencies.
 
     Examples
     --------
@@ -146,12 +156,14 @@ class EASTEnsembleClassifier(DecidingClassifier):
 
         Parameters
         ----------
-        X : array-like or DataFrame
-            ``(n_samples, n_features)``: numbers, or a frame that also has columns of words; NaN is allowed.
-        y : array-like
-            ``(n_samples,)`` labels.
-        sample_weight : array-like, optional
-            ``(n_samples,)``; a row of weight zero does not exist.
+        X : array-like, DataFrame or path
+            ``(n_samples, n_features)``: numbers, or a frame that also has columns of words; NaN is allowed. A path
+            names a Parquet file, or a folder of them, which may be larger than memory: one network sees all rows, trees
+            see a sample.
+        y : array-like or str
+            ``(n_samples,)`` labels; the name of the target column with a path.
+        sample_weight : array-like or str, optional
+            ``(n_samples,)``; a row of weight zero does not exist. With a path, the name of the column of weights.
         groups : array-like, optional
             ``(n_samples,)``: rows with the same value share a fold, such as rows of one patient.
 
@@ -162,16 +174,29 @@ class EASTEnsembleClassifier(DecidingClassifier):
         fitting.check_parameters(self)
         refuse_repeated_columns(X, type(self).__name__)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if is_stream(X):
+            return self._fit_stream(streaming.fit_stream(self, X, y, sample_weight, groups))
         table = checked_table(self, X, reset=True)
         rows = fitting.training_rows(table, y, sample_weight, groups, self._seed)
         self._check_decision(rows.classes.tolist())
         metric = self._resolved_metric(rows.classes.tolist())
-        found = fitting.fit_parts(self, rows, metric)
-        self.classes_, self.encoder_ = rows.classes, rows.encoder
-        self.parts_, self.folds_, self.held_out_ = found.parts, found.folds, found.held_out
-        self._parts_held_out = found.by_part
-        self._decide(self.held_out_, "EASTEnsembleClassifier.fit")
+        self._take(fitting.fit_parts(self, rows, metric), rows.classes, rows.encoder)
         return self
+
+    def _fit_stream(self, done: streaming.StreamedFit) -> Self:
+        """Remember the columns of Parquet files, which scikit-learn has not seen."""
+        self.n_features_in_ = done.encoder.width
+        if done.names is not None:
+            self.feature_names_in_ = done.names
+        self._take(done.found, done.classes, done.encoder)
+        return self
+
+    def _take(self, found: fitting.FittedParts, classes: NDArray[Any], encoder: Encoder) -> None:
+        """Keep the fitted parts, and tune the decision on what they held out."""
+        self.classes_, self.encoder_ = classes, encoder
+        self.parts_, self.folds_, self.held_out_ = found.parts, found.folds, found.held_out
+        self._parts_held_out, self.votes_ = found.by_part, found.votes
+        self._decide(self.held_out_, "EASTEnsembleClassifier.fit")
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -216,7 +241,8 @@ class EASTEnsembleClassifier(DecidingClassifier):
             report["stages"] = [*alone, *report["stages"]]
             told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
             line = f"Held-out {self.metric_.name} of the most probable class: {told}."
-            report["sentences"] = [line, *decided["sentences"]]
+            shares = ", ".join(f"{name} {share:.0%}" for name, share in self.votes_.items())
+            report["sentences"] = [line, f"Votes: {shares}.", *decided["sentences"]]
         return report
 
     def _log_probabilities(self, X: Any) -> NDArray[Any]:
@@ -229,5 +255,5 @@ class EASTEnsembleClassifier(DecidingClassifier):
             logs = {
                 name: part.log_probabilities(block, filled) for name, part in self.parts_.items()
             }
-            blocks.append(fitting.log_mean(logs))
+            blocks.append(log_mean(logs, self.votes_))
         return np.concatenate(blocks)

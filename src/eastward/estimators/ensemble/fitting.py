@@ -15,8 +15,9 @@ from eastward import _checks
 from eastward.decisions.deciding import checked_share
 from eastward.decisions.tuning import HeldOut, decision_table
 from eastward.estimators.ensemble.folds import Fitting, deal_folds
-from eastward.estimators.ensemble.networks import Networks
+from eastward.estimators.ensemble.networks import Networks, pace
 from eastward.estimators.ensemble.trees import ExtraTrees, LightBoosting, RandomForest
+from eastward.estimators.ensemble.votes import learnt_votes, log_mean
 from eastward.estimators.frames import Encoder
 from eastward.estimators.network import EASTClassifier, preparation
 from eastward.metrics import Metric
@@ -29,6 +30,7 @@ __all__ = [
     "FittedParts",
     "check_parameters",
     "fit_parts",
+    "gathered",
     "log_mean",
     "part_scores",
     "training_rows",
@@ -49,9 +51,7 @@ PARTS: Mapping[str, Any] = MappingProxyType(
 )
 # Five of these cost about as much as one network of EASTClassifier's default size.
 # No pieces of features: networks that bend like trees have less to add to trees.
-NETWORK = MappingProxyType(
-    {"hidden": (128, 64), "max_epochs": 100, "learning_rate": 2e-3, "patience": 12, "bins": 0}
-)
+NETWORK = MappingProxyType({"hidden": (128, 64), "learning_rate": 2e-3, "patience": 12, "bins": 0})
 _OWN = (
     "metric",
     "metric_options",
@@ -103,12 +103,13 @@ def _check_network_options(options: Any) -> None:
 
 @dataclass(frozen=True)
 class FittedParts:
-    """The parts, and log-probabilities of the rows that every part held out, by part and of their mean."""
+    """The parts, their votes, and log-probabilities of the rows that every part held out, by part and of their mean."""
 
     parts: dict[str, Any]
     folds: Array
     held_out: HeldOut
     by_part: dict[str, Array]
+    votes: dict[str, float]
 
 
 def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric) -> FittedParts:
@@ -126,16 +127,27 @@ def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric)
         rows.seed,
         model.n_jobs,
     )
-    parts = {name: _fitted(model, name, data, metric) for name in model.parts}
-    held = np.all([np.isfinite(part.held_out).all(1) for part in parts.values()], axis=0)
-    held &= folds >= 0
-    if rows.weights is not None and rows.weights[held].sum() < LEAST_HELD_OUT * rows.weights.sum():
+    parts, tables = {}, {}
+    for name in model.parts:
+        mine = data.at_most(PARTS[name].most_rows)
+        parts[name] = _fitted(model, name, mine, metric)
+        tables[name] = parts[name].held_out[mine.folds >= 0]
+    return gathered(data, parts, tables)
+
+
+def gathered(data: Fitting, parts: dict[str, Any], tables: Mapping[str, Array]) -> FittedParts:
+    """The parts with their votes; ``tables`` are their log-probabilities of the rows that are held out, in order."""
+    judged = data.folds >= 0
+    held = np.all([np.isfinite(table).all(1) for table in tables.values()], axis=0)
+    weights = None if data.weights is None else data.weights[judged]
+    if weights is not None and weights[held].sum() < LEAST_HELD_OUT * weights.sum():
         # Rows of great weight are in every tree of a forest. Without them the rest speaks for another problem.
         held[:] = False
-    by_part = {name: part.held_out[held] for name, part in parts.items()}
-    weights = None if rows.weights is None else rows.weights[held]
-    mean = HeldOut(log_mean(by_part), rows.codes[held], weights)
-    return FittedParts(parts, folds, mean, by_part)
+    by_part = {name: table[held] for name, table in tables.items()}
+    codes, weights = data.codes[judged][held], None if weights is None else weights[held]
+    votes = learnt_votes(by_part, codes, weights)
+    mean = HeldOut(log_mean(by_part, votes), codes, weights)
+    return FittedParts(parts, data.folds, mean, by_part, votes)
 
 
 @dataclass(frozen=True)
@@ -175,29 +187,10 @@ def training_rows(table: Any, y: Any, sample_weight: Any, groups: Any, seed: int
     return TrainingRows(table, Encoder.of(table), codes, labels.classes, given, groups, seed)
 
 
-def log_mean(parts: Mapping[str, Array]) -> Array:
-    """Logarithm of the mean of the parts' probabilities, which are given as logarithms.
-
-    Networks and trees have equal say, however many kinds of trees there are: they err in different places.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> parts = {"networks": np.log([[0.2, 0.8]]), "lightgbm": np.log([[0.6, 0.4]])}
-    >>> np.exp(log_mean(parts)).round(3)
-    array([[0.4, 0.6]])
-    """
-    trees = len(parts) - ("networks" in parts)
-    shares = [float(trees or 1) if name == "networks" else 1.0 for name in parts]
-    logs = np.log(np.asarray(shares) / sum(shares))
-    mean: Array = np.logaddexp.reduce(np.stack(list(parts.values())) + logs[:, None, None], axis=0)
-    return mean
-
-
 def _fitted(model: EASTEnsembleClassifier, name: str, data: Fitting, metric: Metric) -> Any:
     if name != "networks":
         return PARTS[name].fitted(data)
-    options = {**NETWORK, **(model.network_options or {})}
+    options = {**NETWORK, **pace(len(data.codes)), **(model.network_options or {})}
     # The ensemble decides, not its networks.
     own = {"aligned": bool(model.aligned), "tune_decision": False, "calibrate": "none"}
     return Networks.fitted(data, metric, {**options, **own})

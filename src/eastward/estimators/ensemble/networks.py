@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,9 +18,16 @@ from eastward.training import Rows
 from eastward.training.random_numbers import seeded
 from eastward.training.scoring import padded
 
-__all__ = ["Networks"]
+__all__ = ["Networks", "pace"]
 
 Array = NDArray[Any]
+
+# Networks of a large table, which hold out the same rows.
+MEMBERS = 5
+# Rows that a network sees in all. Of a large table, fewer passes over more rows are better than many over a sample, and
+# so are many small steps (docs/scale.md).
+ROW_PASSES, MOST_EPOCHS, FEWEST_EPOCHS = 4_000_000, 100, 10
+ROWS_FOR_LARGER_BATCHES, LARGEST_BATCH = 30_000, 256
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,11 @@ class Networks:
 
     model: EASTClassifier
     held_out: Array | None = None
+    most_rows: ClassVar[int] = 400_000
 
     @classmethod
     def fitted(cls, data: Fitting, metric: Metric, options: Mapping[str, Any]) -> Networks:
-        """Train one network for each fold, all in one batched graph."""
+        """Train one network for each fold, all in one batched graph; or several that hold out the same rows."""
         model = EASTClassifier(metric, **options)
         construction.check_parameters(model)
         scaler = fitting.fitted_scaler(model, data.filled)
@@ -43,7 +51,12 @@ class Networks:
         with seeded(data.seed):
             ready = fitting.Prepared(rows, labels, scaler)
             model.fit_prepared(ready, data.filled.shape[1], data.seed)
-        return cls(model, _held_out(model, rows))
+        if data.num_folds > 1:
+            return cls(model, _held_out(model, rows))
+        held = np.full((len(data.codes), data.num_classes), np.nan)
+        out = data.folds == 0
+        held[out] = cls(model).log_probabilities(data.raw[out], data.filled[out])
+        return cls(model, held)
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
         """Logarithm of the networks' mean probability, ``(n, C)``."""
@@ -61,13 +74,27 @@ class Networks:
         return cls(EASTClassifier.load(folder / "networks"))
 
 
+def pace(rows: int) -> dict[str, Any]:
+    """How often networks see so many rows at most, and how many in a step.
+
+    Examples
+    --------
+    >>> pace(1_000), pace(200_000)
+    ({'max_epochs': 100, 'batch_size': 'auto'}, {'max_epochs': 20, 'batch_size': 256})
+    """
+    epochs = max(FEWEST_EPOCHS, min(MOST_EPOCHS, ROW_PASSES // rows))
+    batch: Any = LARGEST_BATCH if rows > ROWS_FOR_LARGER_BATCHES else "auto"
+    return {"max_epochs": epochs, "batch_size": batch}
+
+
 def _rows(data: Fitting, inputs: torch.Tensor) -> Rows:
     folds, every = torch.from_numpy(data.folds), torch.arange(len(data.folds))
     weights = None
     if data.weights is not None:
         weights = torch.from_numpy(data.weights / data.weights.mean()).float()
-    train = [every[folds != k] for k in range(data.num_folds)]
-    valid = [every[folds == k] for k in range(data.num_folds)]
+    holding = range(data.num_folds) if data.num_folds > 1 else [0] * MEMBERS
+    train = [every[folds != k] for k in holding]
+    valid = [every[folds == k] for k in holding]
     return Rows(inputs, torch.from_numpy(data.codes), weights, train, valid, data.num_classes)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors.torch import load_file, save_file
 
 from eastward.estimators.ensemble.fitting import PARTS
+from eastward.estimators.ensemble.votes import equal_votes
 from eastward.estimators.frames import Encoder
 from eastward.estimators.saved_decision import (
     decision_document,
@@ -49,7 +50,8 @@ def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
     shared = shared_document(model, (), NAMED)
     # The metric and the seed are objects at times; the metric is described beside them, the seed is spent.
     shared["parameters"] |= {"metric": None, "metric_options": None, "random_state": None}
-    return {**shared, "encoder": asdict(model.encoder_), **decision_document(model)}
+    own = {"encoder": asdict(model.encoder_), "votes": model.votes_}
+    return {**shared, **own, **decision_document(model)}
 
 
 def load(cls: type[T], path: Path) -> T:
@@ -66,6 +68,8 @@ def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:
     restore_shared(model, document)
     model.metric = model.metric_
     model.encoder_ = Encoder(**document["encoder"])
+    # Ensembles of before had equal votes and did not say so.
+    model.votes_ = document.get("votes") or equal_votes(model.parts)
     model._parts_held_out = None
     size = len(model.classes_)
     model.parts_ = {name: PARTS[name].load(path, size) for name in model.parts}

@@ -27,6 +27,9 @@ SMALLEST_PROBABILITY = 1e-12
 # More change nothing that could be measured, and a third of the time of a fit on a small table is theirs.
 NUM_TREES = 120
 ROUNDS, PATIENCE = 400, 25
+# Beyond as many rows trees grow with them and learn twice as fast: 15 leaves of 100 000 rows say too little
+# (docs/scale.md).
+ROWS_FOR_SMALL_TREES, ROWS_OF_A_LEAF, MOST_LEAVES = 10_000, 400, 255
 BOOSTING = {
     "learning_rate": 0.05,
     "num_leaves": 15,
@@ -51,6 +54,7 @@ class LightBoosting:
     texts: list[str]
     trees: list[FlatTrees]
     held_out: Array | None = None
+    most_rows: ClassVar[int] = 500_000
 
     @classmethod
     def fitted(cls, data: Fitting) -> LightBoosting:
@@ -102,10 +106,24 @@ def _booster(data: Fitting, fold: int) -> Any:
     objective: dict[str, Any] = {"objective": "binary"}
     if data.num_classes > 2:
         objective = {"objective": "multiclass", "num_class": data.num_classes}
-    parameters = {**BOOSTING, **objective, "seed": data.seed, "num_threads": data.n_jobs or 1}
+    parameters = {**BOOSTING, **tree_sizes(len(data.codes)), **objective}
+    parameters |= {"seed": data.seed, "num_threads": data.n_jobs or 1}
     sets = [_dataset(data, data.folds != fold), _dataset(data, data.folds == fold)]
     stopping = lightgbm.early_stopping(PATIENCE, verbose=False)
     return lightgbm.train(parameters, sets[0], ROUNDS, valid_sets=sets[1:], callbacks=[stopping])
+
+
+def tree_sizes(rows: int) -> dict[str, Any]:
+    """Leaves and learning rate for so many rows, where they are not those of small tables.
+
+    Examples
+    --------
+    >>> tree_sizes(5_000), tree_sizes(40_000), tree_sizes(1_000_000)
+    ({}, {'num_leaves': 100, 'learning_rate': 0.1}, {'num_leaves': 255, 'learning_rate': 0.1})
+    """
+    if rows <= ROWS_FOR_SMALL_TREES:
+        return {}
+    return {"num_leaves": min(MOST_LEAVES, rows // ROWS_OF_A_LEAF), "learning_rate": 0.1}
 
 
 def _dataset(data: Fitting, rows: Array) -> Any:
@@ -120,6 +138,7 @@ class _Forest:
     model: Any
     trees: FlatTrees
     held_out: Array | None = None
+    most_rows: ClassVar[int] = 100_000
     name: ClassVar[str]
     kind: ClassVar[Any]
 
