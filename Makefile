@@ -96,7 +96,7 @@ reproduce: $(INSTALLED) ## run a table or figure of the papers again: make repro
 	  OMP_NUM_THREADS=1 $(BIN)/python -m papers run $$name --scale $(SCALE) || echo "$$name: not complete"; done
 
 quality-quick: $(INSTALLED) ## compare methods on eight small tables of EASTWARD_DATA (minutes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality run --random-state 2 --max-rows 200 --plan key:1 \
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quality run --random-state 2 --max-rows 200 --plan core:1 key:1 \
 	  --sets haberman ecoli3 ecoli glass pima vehicle1 contraceptive yeast5
 	$(BIN)/python -m benchmarks.quality report --random-state 2 --max-rows 200 \
 	  --results build/quality/quick --pictures build/quality/quick

@@ -1,6 +1,6 @@
 """Data sets × methods × metrics × splits: run what is missing, then write tables and pictures.
 
-    EASTWARD_DATA=<data folder> python -m benchmarks.quality run --plan key:3 paper:3
+    EASTWARD_DATA=<data folder> python -m benchmarks.quality run --plan core:3 paper:3
     python -m benchmarks.quality report
 
 ``run`` fits what is missing of ``build/quality/<random state>`` and appends one line for each cell to ``cells.jsonl``
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         wanted = [
             (method, kind)
             for method in LEVELS[level]
-            for kind in METRICS
+            for kind in options.metrics
             if (name, split, method.name, kind) not in done
         ]
         if not wanted or time.monotonic() > deadline:
@@ -81,7 +81,7 @@ def _step(text: str) -> tuple[str, int]:
     level, _, splits = text.partition(":")
     if level not in LEVELS or not splits.isdigit():
         raise SystemExit(
-            f"--plan takes steps like key:10, levels {', '.join(LEVELS)}; got {text!r}"
+            f"--plan takes steps like core:10, levels {', '.join(LEVELS)}; got {text!r}"
         )
     return level, int(splits)
 
@@ -129,11 +129,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("action", choices=("run", "report"))
     parser.add_argument(
-        "--plan", nargs="+", default=["key:10", "paper:10", "default:10", "further:10"]
+        "--plan", nargs="+", default=["core:10", "key:10", "paper:10", "default:10", "further:10"]
     )
     parser.add_argument("--max-rows", type=int, default=500, help="training rows of a split")
     parser.add_argument("--random-state", type=int, default=3)
     parser.add_argument("--sets", nargs="+")
+    parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
     parser.add_argument(
         "--folder", type=Path, help="a folder of parquet files with a column target"
     )

@@ -341,7 +341,8 @@ def _decided(name: str, split: Split, metric: str, *, kind: Any, **options: Any)
     model.fit(split.train, split.train_codes)
     seconds = time.perf_counter() - started
     nothing = np.full((len(split.train), split.num_classes), np.nan)
-    decided = log_probabilities(model.predict_proba(split.test))[None]
+    # What it decides for, not what it holds for most probable.
+    decided = log_probabilities(np.eye(split.num_classes)[model.predict(split.test)])[None]
     return {name: Component(nothing, decided, fold_numbers(split), seconds)}
 
 

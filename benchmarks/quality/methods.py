@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,14 +22,16 @@ from benchmarks.quality.components import PARTS, Array, Component
 from benchmarks.quality.data import Split
 from eastward import metrics
 from eastward.confusion import hard_confusion
-from eastward.decisions import LABEL_SHARE, keep_classes, smoothed_offsets
+from eastward.decisions import smoothed_offsets
+from eastward.decisions.tuning import HeldOut, fit_decision
 from eastward.estimators.ensemble import EASTEnsembleClassifier
-from eastward.estimators.ensemble.fitting import log_mean
+from eastward.estimators.ensemble.votes import learnt_votes, log_mean
 from eastward.metrics import Metric
 
 NETWORKS_JUDGED = 3
 DEFAULT = EASTEnsembleClassifier()
 ALL_PARTS = tuple(PARTS.values())
+DEFAULT_PARTS = tuple(PARTS[part] for part in DEFAULT.parts)
 Components = Mapping[str, Component]
 Predictions = list[Array]
 
@@ -54,12 +56,19 @@ class Problem:
         ).numpy()
         return found
 
-    def kept_offsets(self, held_out: Array, *, label_share: float = LABEL_SHARE) -> Array:
-        """Offsets as the ensemble has them: no class is given up."""
-        found = self.offsets(held_out, label_share=label_share)
+    def decided(self, held_out: Array, test: Array, *, label_share: float | None = None) -> Array:
+        """Decisions for test rows as the ensemble makes them: calibrated, by a matrix, no class given up."""
         known = np.isfinite(held_out).all(axis=1)
-        codes = self.split.train_codes[known]
-        return keep_classes(found, held_out[known], codes, self.metric).numpy()
+        held = HeldOut(held_out[known], self.split.train_codes[known], None)
+        classes = list(range(self.split.num_classes))
+        options = replace(DEFAULT._options(classes, 0), metric=self.metric)  # noqa: SLF001
+        if label_share is not None:
+            options = replace(options, label_share=label_share)
+        found = fit_decision("benchmark", held, classes, options)
+        chosen: Array = found.decision.decide(
+            found.calibration.apply(torch.from_numpy(test).softmax(1))
+        ).numpy()
+        return chosen
 
     def merit(self, predicted: Array, codes: Array) -> float:
         """The metric of predictions; higher is better."""
@@ -101,13 +110,17 @@ def metric_named(kind: str, codes: Array, num_classes: int) -> Metric:
     return metrics.get(kind)
 
 
-def blend_of(found: Components, parts: Sequence[str], *, test: bool) -> Array:
-    """The ensemble's mean, of held-out or of test rows."""
-    tables = {
-        part: found[PARTS[part]].test_mean if test else found[PARTS[part]].held_out
-        for part in parts
-    }
-    return log_mean(tables)
+def blend_of(
+    found: Components, parts: Sequence[str], codes: Array, prior_rows: float | None = None
+) -> tuple[Array, Array]:
+    """The ensemble's mean, of held-out and of test rows; by default with the votes that it would learn."""
+    held = {part: found[PARTS[part]].held_out for part in parts}
+    known = np.all([np.isfinite(table).all(axis=1) for table in held.values()], axis=0)
+    judged = {part: table[known] for part, table in held.items()}
+    votes = learnt_votes(judged, codes[known], prior_rows=prior_rows)
+    tested = {part: found[PARTS[part]].test_mean for part in parts}
+    with np.errstate(invalid="ignore"):  # rows that every model saw have no held-out prediction
+        return log_mean(held, votes), log_mean(tested, votes)
 
 
 def plain(found: Components, problem: Problem, *, name: str) -> Predictions:  # noqa: ARG001
@@ -136,17 +149,16 @@ def blended(
     problem: Problem,
     *,
     parts: Sequence[str] = DEFAULT.parts,
-    label_share: float = LABEL_SHARE,
+    label_share: float | None = None,
 ) -> Predictions:
     """The mean of the parts, with a decision of the given share of labels."""
-    offsets = problem.kept_offsets(blend_of(found, parts, test=False), label_share=label_share)
-    return [(blend_of(found, parts, test=True) + offsets).argmax(1)]
+    held, test = blend_of(found, parts, problem.split.train_codes)
+    return [problem.decided(held, test, label_share=label_share)]
 
 
 def smoothed(found: Components, problem: Problem, *, name: str) -> Predictions:
     """One component with the ensemble's way of deciding."""
-    offsets = problem.kept_offsets(found[name].held_out)
-    return [(found[name].test_mean + offsets).argmax(1)]
+    return [problem.decided(found[name].held_out, found[name].test_mean)]
 
 
 def best_tuned(found: Components, problem: Problem, *, names: Sequence[str]) -> Predictions:
@@ -210,23 +222,25 @@ def _target(name: str, label: str, *, binary: bool = False) -> Method:
 TREES = ("rf", "et", "lgb")
 # From the most important level down.
 LEVELS: dict[str, list[Method]] = {
-    "key": [
-        Method("EASTEnsembleClassifier", ALL_PARTS, blended),
+    "core": [
+        Method("EASTEnsembleClassifier", DEFAULT_PARTS, blended),
         *_network("ce", "cross-entropy"),
         *_both("rf", "random forest"),
         *_both("et", "extra trees"),
         *_both("lgb", "LightGBM"),
         Method("best tree + tuned", TREES, partial(best_tuned, names=TREES)),
         *_network("balanced", "balanced"),
+        Method("cross-entropy x5 + smoothed", ("ce",), partial(smoothed, name="ce")),
+        Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
+    ],
+    "key": [
         # Networks see scaled features, as in the papers; these see what EASTClassifier's do.
         *_network("pieces", "cross-entropy, pieces"),
         Method(
             "cross-entropy, pieces x5 + smoothed", ("pieces",), partial(smoothed, name="pieces")
         ),
         # What the ensemble is made of, one step at a time.
-        Method("cross-entropy x5 + smoothed", ("ce",), partial(smoothed, name="ce")),
-        Method("LightGBM + smoothed", ("lgb",), partial(smoothed, name="lgb")),
-        Method("ensemble + tuned by labels", ALL_PARTS, partial(blended, label_share=1.0)),
+        Method("ensemble + tuned by labels", DEFAULT_PARTS, partial(blended, label_share=1.0)),
         Method("ensemble with extra trees", ALL_PARTS, partial(blended, parts=tuple(PARTS))),
     ],
     "paper": [_target("paper", "EAST paper")],
