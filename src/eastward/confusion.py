@@ -231,6 +231,7 @@ def multilabel_counts(
         _checks.fail(caller, "targets", expected, _checks.describe(targets))
     if sample_weight is not None:
         _checks.weights(caller, sample_weight)
+        _checks.same_device(caller, "sample_weight", sample_weight, "memberships", memberships)
         if sample_weight.shape not in (memberships.shape, memberships.shape[:1]):
             expected = f"of shape ({len(memberships)},) or {tuple(memberships.shape)}"
             _checks.fail(caller, "sample_weight", expected, _checks.describe(sample_weight))

@@ -285,6 +285,7 @@ ew.soft_counts(P, Y3, ignore_index="none") ==> ignore_index of soft_counts
 ew.soft_counts(P, Y3, ignore_index=10**30) ==> ignore_index of soft_counts
 ew.multilabel_counts(P, torch.zeros(4, 3).to_sparse()) ==> targets of multilabel_counts
 ew.multilabel_counts(P, torch.zeros(4, 3, device="meta")) ==> targets of multilabel_counts
+ew.multilabel_counts(P, torch.zeros(4, 3), sample_weight=P[:, 0].to("meta")) ==> sample_weight of multilabel_counts
 ew.metric_loss(Z, Y3, detach_threshold="no") ==> detach_threshold of metric_loss
 ew.metric_loss(Z, Y3, check_inputs=np.zeros(3)) ==> check_inputs of metric_loss
 ew.EASTLoss(subject_to="") ==> subject_to of EASTLoss
