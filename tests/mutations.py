@@ -58,8 +58,15 @@ TESTS = {
     "estimators/ensemble": ["tests/ensemble"],
     "estimators": ["tests/test_decision_estimator.py", "tests/estimator", "tests/ensemble"],
     "decisions": ["tests/decisions", "tests/test_decisions.py", "tests/test_keep_classes.py"],
-    "losses": ["tests/core", "tests/kernels"],
-    "metrics": ["tests/core"],
+    "losses": [
+        "tests/core/test_losses.py",
+        "tests/core/test_loss_laws.py",
+        "tests/core/test_ranking.py",
+    ],
+    "metrics": ["tests/core/test_metrics_against_sklearn.py", "tests/core/test_metric_laws.py"],
+    "constraints": ["tests/decisions/test_decision_constraints.py"],
+    "bounds": ["tests/decisions/test_decision_constraints.py"],
+    "theory": ["tests/core/test_theory_functions.py", "tests/core/test_theory.py"],
     "datasets": ["tests/data", "tests/cli"],
     "distributed": ["tests/core", "tests/distributed"],
     "saved_folder": ["tests/test_saved_folder.py", "tests/estimator"],
@@ -149,11 +156,8 @@ def failing_test(copy: Path, tests: list[str]) -> str:
 
 def tests_of(package: str) -> list[list[str]]:
     """Test paths in the order in which they are tried: the package's own, then everything."""
-    own = TESTS.get(package, [f"tests/{package}"])
-    return [
-        [path for path in own if (ROOT / path).exists()] or ["tests/core"],
-        ["tests", "src/eastward"],
-    ]
+    own = TESTS.get(package, [f"tests/{package}", f"tests/core/test_{package}.py"])
+    return [[path for path in own if (ROOT / path).exists()] or ["tests/core"], ["tests"]]
 
 
 def main() -> None:
