@@ -122,6 +122,13 @@ def test_every_command_on_a_page_names_a_module_that_exists():
     assert len(named) > 5
 
 
+def test_decisions_are_numbered_without_holes():
+    notes = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    numbers = [f"{number:04d}" for number in range(1, len(notes) + 1)]
+    assert [note.name[:4] for note in notes] == numbers
+    assert [note.read_text("utf-8").split()[1] for note in notes] == numbers
+
+
 def test_sentences_stay_short():
     spec = importlib.util.spec_from_file_location("readability", ROOT / "docs" / "readability.py")
     readability = importlib.util.module_from_spec(spec)

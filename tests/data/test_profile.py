@@ -60,6 +60,15 @@ def test_numbers_have_ends_and_bars_that_one_outlier_does_not_flatten(profile):
     assert profile["columns"]["city"]["values"][0]["label"] == "Graz"
 
 
+def test_the_bars_do_not_depend_on_the_unit():
+    y = np.where(np.arange(200) % 3 == 0, "yes", "no")
+    metres = np.random.default_rng(1).standard_t(2, size=200)
+    frame = pd.DataFrame({"metres": metres, "millimetres": 1000 * metres, "y": y})
+    first, second = profile_task(load_task(frame, "y"))["columns"]
+    assert first["numbers"]["bars"] == second["numbers"]["bars"]
+    assert 0 < 200 - sum(first["numbers"]["bars"]) < 20  # a few outliers lie outside
+
+
 def test_what_tells_about_the_target_and_what_tells_the_same_is_found(profile):
     told = {name: column["target"] for name, column in profile["columns"].items()}
     assert told["amount"] > 0.9

@@ -2,7 +2,7 @@
 
 Counting right and wrong decisions of a few hundred rows is a coarse measure: most stages change a handful of them, or
 none. So a stage is judged by the metric of *soft* decisions, the one that training maximises: a row near the boundary
-counts in part, and every row says something. Decision note 34 has the figures.
+counts in part, and every row says something. Decision note 31 has the figures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Gain", "Judge"]
 
 FOLDS = 3
 BOOTSTRAPS = 100
-# Of the soft decisions: as warm as training starts, and without kinks (decision note 34).
+# Of the soft decisions: as warm as training starts, and without kinks (decision note 31).
 TEMPERATURE, STEP = 0.2, "sigmoid"
 # An interval of 95 % is so many standard errors wide.
 WIDTH = 3.92
