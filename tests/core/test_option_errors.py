@@ -482,3 +482,12 @@ def test_assigning_a_temperature_is_checked_like_constructing_with_one():
     with pytest.raises(ValueError, match=r"temperature of AUROCLoss must be in \(0, 0\.4\]; got 0"):
         ew.AUROCLoss().temperature = 0
     assert loss.temperature.item() == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("matthews_corrcoef", "It takes none."), ("f_beta", "It takes beta, ")],
+)
+def test_an_option_that_a_metric_lacks_is_answered_with_those_it_has(name, advice):
+    with pytest.raises(TypeError, match=advice):
+        ew.metrics.get(name, zzz=1)

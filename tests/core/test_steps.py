@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eastward as ew
-from eastward.steps import STEPS, resolve_step, step_slopes
+from eastward.steps import STEPS, resolve_step, step_and_complement, step_slopes
 
 PROBABILITIES = st.floats(0.0, 1.0)
 TEMPERATURES = st.floats(0.0, 0.4, exclude_min=True)
@@ -230,3 +230,11 @@ def test_inputs_broadcast():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_single_precision(dtype):
     assert ew.heaviside(torch.rand(3).to(dtype), 0.5, 0.2).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_and_its_complement_sum_to_one(name):
+    p = torch.linspace(0, 1, 101, dtype=torch.float64)
+    tau, heat = (torch.tensor(value, dtype=torch.float64) for value in (0.3, 0.1))
+    step, rest = step_and_complement(STEPS[name], p, 1 - p, tau, heat)
+    torch.testing.assert_close(step + rest, torch.ones_like(p))
