@@ -137,10 +137,10 @@ def _variants() -> tuple[Panel, ...]:
         ("f1_btg", "f1_adversarial", "bce"),
         ("row_microseconds", "train_minutes", "epochs"),
         claims=(Claim("f1_adversarial", "f1_btg", "row_microseconds", expected="higher"),),
-        note="CPU time of one core. The adversarial loss was timed on a loaded machine and has batches of 25; the other "
-        "rows were timed on a quiet one and have batches of 1024, so the ratio is too large. Training with the adversarial loss is cut short at the scale `cpu` (20 batches of "
-        "25 in an epoch, ten epochs), so that only the time for one row can be compared. The paper: 70 minutes in all "
-        "for the adversarial loss, 2.3 for ours.",
+        note="CPU time of one core. The adversarial loss was timed on a loaded machine and has batches of 25; the "
+        "other rows were timed on a quiet one and have batches of 1024, so the ratio is too large. Training with the "
+        "adversarial loss is cut short at the scale `cpu` (20 batches of 25 in an epoch, ten epochs), so that only the "
+        "time for one row can be compared. The paper: 70 minutes in all for the adversarial loss, 2.3 for ours.",
         optimizer="adam",
         key="time",
     )
