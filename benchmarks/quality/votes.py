@@ -19,6 +19,7 @@ import torch
 from benchmarks.quality import data, statistics
 from benchmarks.quality.components import PARTS, Component
 from benchmarks.quality.methods import DEFAULT, Components, Problem, blend_of, metric_named
+from eastward.estimators.ensemble.votes import EVEN_ROWS
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "results" / "quality" / "votes.md"
@@ -72,7 +73,7 @@ def _prior(text: str) -> float | None:
 
 def _name(prior: float | None) -> str:
     if prior is None:
-        return "1 000² / n rows: the rule"
+        return f"{EVEN_ROWS:,.0f}² / n rows: the rule"
     return "everything: they stay" if prior == EQUAL else f"{prior:,.0f} rows"
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 __all__ = ["equal_votes", "learnt_votes", "log_mean"]
 
 # With as many held-out rows, evidence and equal votes weigh the same. On tables of 500 rows learnt votes gain nothing,
-# from some thousands on they gain a lot (docs/decisions/0033).
-EVEN_ROWS = 1_000
+# from some thousands on they gain a lot (docs/decisions/0030).
+EVEN_ROWS = 3_000
 # The likelihood is concave in the votes, and each round raises it.
 ROUNDS, TOLERANCE = 500, 1e-5
 Array = NDArray[Any]
@@ -44,8 +44,8 @@ def learnt_votes(
     .. math:: \max_v\; \sum_n w_n \log \sum_m v_m\, p_m(y_n \mid x_n) + s \sum_m e_m \log v_m
 
     The second sum is the log-density of a Dirichlet prior with its mode at the equal votes :math:`e`; found by
-    expectation maximisation. With n rows it is worth :math:`s = 1000^2 / n` of them: at 500 rows evidence has a fifth
-    of the say, at 1 000 one half, at 20 000 nearly all.
+    expectation maximisation. With n rows it is worth :math:`s = 3000^2 / n` of them: at 500 rows evidence has
+    next to no say, at 3 000 one half, at 20 000 nearly all.
 
     Parameters
     ----------
