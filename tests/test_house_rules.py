@@ -158,7 +158,7 @@ import eastward as ew
 
 ew.EASTLoss("f1_macro", temprature=0.1)
 ew.EASTLosses("f1_macro")
-text: str = ew.EASTLoss("f1_macro").temperature
+text: str = ew.tune_decision([[0.2, 0.8], [0.7, 0.3]], [1, 0], "f1")
 """
 
 

@@ -100,19 +100,22 @@ _LAZY = {
 _MODULES = ("annealing", "baselines", "metrics", "theory")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"eastward.{name}")
-    if name not in _LAZY:
-        raise AttributeError(f"module 'eastward' has no attribute {name!r}")
-    module, extra = _LAZY[name]
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        message = f"{name} needs {error.name}: install it with  pip install 'eastward[{extra}]'"
-        raise ModuleNotFoundError(message, name=error.name) from error
-    globals()[name] = found  # the next time it is there already
-    return found
+# Type checkers read the imports above, and are to notice a name that does not exist.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"eastward.{name}")
+        if name not in _LAZY:
+            raise AttributeError(f"module 'eastward' has no attribute {name!r}")
+        module, extra = _LAZY[name]
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            message = f"{name} needs {error.name}: install it with  pip install 'eastward[{extra}]'"
+            raise ModuleNotFoundError(message, name=error.name) from error
+        globals()[name] = found  # the next time it is there already
+        return found
 
 
 def __dir__() -> list[str]:
