@@ -153,6 +153,11 @@ SHARED = {
 }
 
 
+def untimed(methods):
+    """Results without the seconds they took, which belong to the process that ran a cell."""
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in methods]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHARED)
 def test_two_processes_share(table, tmp_path, name):
@@ -165,7 +170,7 @@ def test_two_processes_share(table, tmp_path, name):
     assert not left
     if name == "a store of cells":
         first, second = (json.loads(one.stdout) for one in done)
-        assert first["methods"] == second["methods"]
+        assert untimed(first["methods"]) == untimed(second["methods"])
     if name == "a study":
         from eastward.tuning import optuna
 
