@@ -7,7 +7,7 @@ import json
 import pytest
 
 from papers.experiments import EXPERIMENTS, Run, get, run_experiment
-from papers.experiments.overview import write_page
+from papers.experiments.overview import write_overview, write_page
 from papers.experiments.running import CELLS_FILE
 from papers.experiments.summary import summarise
 
@@ -38,7 +38,7 @@ def test_smoke(name, results):
     assert "Scale **smoke**" in page.read_text()
     assert (results / name / "picture.png").stat().st_size > 1000
     assert json.loads((results / name / "results.json").read_text())["name"] == name
-    assert f"[{name}]({name}/README.md)" in (results / "README.md").read_text()
+    assert f"[{name}]({name}/README.md)" in write_overview(results).read_text()
 
 
 def test_a_finished_experiment_computes_nothing_again(results):
