@@ -369,7 +369,7 @@ def resolve_step(step: str | Step, *, caller: str = "step") -> Step:
 
     Examples
     --------
-    >>> resolve_step("hard") is hard_step
+    >>> resolve_step(hard_step) is hard_step
     True
     """
     if callable(step):

@@ -173,7 +173,7 @@ def lightgbm_metric(
     Examples
     --------
     >>> import lightgbm
-    >>> rows = lightgbm.Dataset(np.zeros((3, 1)), [1, 0, 0]).construct()
+    >>> rows = lightgbm.Dataset(np.zeros((3, 1)), [1, 0, 0], params={"verbose": -1}).construct()
     >>> lightgbm_metric("f1")(np.array([2.0, -1.0, 0.5]), rows)
     ('f1', 0.6667, True)
     """
