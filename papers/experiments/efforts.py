@@ -127,7 +127,7 @@ _CPU_EAST_IMAGES = replace(
     grid=MappingProxyType(
         {"batch_size": (64,), "learning_rate": (0.0001,), "dropout": (0.25,), "rate": (0.8,)}
     ),
-    max_epochs=60,
+    max_epochs=160,
     patience=20,
     cooling_patience=20,
     cold_steps=3,
