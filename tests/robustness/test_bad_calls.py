@@ -67,9 +67,9 @@ ew.multilabel_counts(torch.rand(4), torch.zeros(4)) ==> targets of multilabel_co
 ew.multilabel_counts(torch.rand(4, 3), torch.full((4, 3), 2.0)) ==> targets of multilabel_counts
 ew.multilabel_counts(torch.rand(4, 3), None) ==> targets of multilabel_counts
 ew.multilabel_counts(P, torch.zeros(4, 3), sample_weight=torch.ones(2)) ==> sample_weight of multilabel_counts
-ew.EASTLoss("f7_makro") ==> name of metrics.get
-ew.EASTLoss("roc_auc") ==> name of metrics.get
-ew.EASTLoss("neg_log_loss") ==> name of metrics.get
+ew.EASTLoss("f7_makro") ==> metric of EASTLoss
+ew.EASTLoss("roc_auc") ==> metric of EASTLoss
+ew.EASTLoss("neg_log_loss") ==> metric of EASTLoss
 ew.EASTLoss(None) ==> metric of EASTLoss
 ew.EASTLoss(3) ==> metric of EASTLoss
 ew.EASTLoss(temperature=0) ==> temperature of EASTLoss
@@ -238,7 +238,8 @@ ew.tune_decision(P4N * 3, Y4N) ==> probabilities of tune_decision
 ew.tune_decision(-P4N, Y4N) ==> probabilities of tune_decision
 ew.tune_decision(P4N[:, :1], Y4N) ==> probabilities of tune_decision
 ew.tune_decision(P4N, Y4N + 7) ==> targets of tune_decision
-ew.tune_decision(P4N, Y4N, metric=3) ==> metric of EASTLoss
+ew.tune_decision(P4N, ["a", "b", "c", "a"], classes=["a", "b"]) ==> targets of tune_decision
+ew.tune_decision(P4N, Y4N, metric=3) ==> metric of tune_decision
 ew.tune_decision(P4N, Y4N, subject_to="recall[fraud] >= 0.9") ==> subject_to of tune_decision
 ew.tune_decision(P4N, Y4N, subject_to="recall[9] >= 0.9") ==> subject_to of tune_decision
 ew.tune_decision(P4N, Y4N, subject_to="recall[1] >= 1.9") ==> subject_to of tune_decision

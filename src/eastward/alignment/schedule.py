@@ -74,7 +74,7 @@ class AlignmentSchedule:
 
     def __post_init__(self) -> None:
         caller = "AlignmentSchedule"
-        as_metric(self.metric)
+        as_metric(self.metric, caller)
         _checks.whole_number(caller, "steps", self.steps, at_least=1)
         if not self.temperatures:
             _checks.fail(caller, "temperatures", "at least one", "none")

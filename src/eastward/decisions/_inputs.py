@@ -70,6 +70,19 @@ def class_sample(
     return Sample(scores, labels.long(), weight, dtype, resolution_of(scores, dtype))
 
 
+def class_indices(caller: str, targets: Any, classes: Any) -> Any:
+    """Targets that are words as indices among ``classes``; numbers are indices already."""
+    if isinstance(targets, Tensor) or not all(isinstance(value, str) for value in targets):
+        return targets
+    words = [str(value) for value in targets]
+    places = {str(label): index for index, label in enumerate(classes)}
+    unknown = sorted(set(words) - set(places))
+    if unknown:
+        got = f"{unknown[:5]}, not among {list(classes)[:10]}"
+        _checks.fail(caller, "targets", "class indices, or labels that classes has", got)
+    return torch.tensor([places[word] for word in words])
+
+
 def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.dtype]:
     """``value`` as a finite float64 ``(N, C)`` tensor, and the dtype that answers should have."""
     given = _checks.numeric(caller, argument, value)

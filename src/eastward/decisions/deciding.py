@@ -11,7 +11,12 @@ from torch import Tensor
 
 from eastward import _checks
 from eastward.constraints import Constraint, KeptConstraint, parse_constraints
-from eastward.decisions._inputs import Sample, probability_sample
+from eastward.decisions._inputs import (
+    Sample,
+    class_indices,
+    class_sample,
+    probability_table,
+)
 from eastward.decisions.estimating import (
     FEWEST_ROWS,
     Evidence,
@@ -69,7 +74,7 @@ def tune_decision(
         ``(N, C)``, by a model that did not see the rows. They are taken at their word: calibrate them first if they
         are known to exaggerate.
     targets : Tensor or array
-        ``(N,)`` class indices.
+        ``(N,)`` class indices; or words, where ``classes`` says which column each of them has.
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number.
     subject_to : str or sequence of str, optional
@@ -117,10 +122,12 @@ def tune_decision(
     >>> decision.decide(p[:2])
     tensor([1, 0])
     """
-    sample = probability_sample(_CALLER, probabilities, targets, sample_weight)
-    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
-    size = sample.num_classes
+    table = probability_table(_CALLER, probabilities)
+    size = table.shape[1]
     labels = None if classes is None else checked_classes(_CALLER, classes, size)
+    codes = targets if labels is None else class_indices(_CALLER, targets, labels)
+    sample = class_sample(_CALLER, table, codes, sample_weight, argument="probabilities")
+    sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     constraints = parse_constraints(_CALLER, subject_to, size, labels)
     cost = checked_abstain_cost(_CALLER, abstain_cost, constraints)
     objective = Objective(checked_metric(_CALLER, metric, size), cost, constraints)
@@ -266,7 +273,7 @@ def label_frequencies(sample: Sample) -> Tensor:
 
 def checked_metric(caller: str, metric: Any, size: int) -> Metric:
     """The metric, if it gives one number for so many classes."""
-    found = as_metric(metric)
+    found = as_metric(metric, caller)
     check_metric(caller, found, size)
     return found
 

@@ -27,6 +27,7 @@ from eastward.decisions.solving import (
     Beliefs,
     Objective,
     centred,
+    decided,
     matrix_scores,
     solve,
     start_rules,
@@ -167,7 +168,7 @@ def is_favoured(
     """
     if len(sample.targets) < FEWEST_ROWS:
         return False
-    pair = (matrix_scores(sample.scores, rule).argmax(1) for rule in (matrix, plain))
+    pair = (decided(sample.scores, rule) for rule in (matrix, plain))
     if torch.equal(*pair):
         return False
     if guard is None:
@@ -200,7 +201,7 @@ def _gain(objective: Objective, pair: Tensor) -> float:
 def counts(sample: Sample, matrix: Tensor) -> Tensor:
     """The table ``(C, K)`` of the rule's decisions and the labels, in weights."""
     size, width = matrix.shape
-    decisions = matrix_scores(sample.scores, matrix).argmax(1)
+    decisions = decided(sample.scores, matrix)
     flat = sample.weight.new_zeros(size * width)
     return flat.index_add(0, sample.targets * width + decisions, sample.weight).reshape(size, width)
 

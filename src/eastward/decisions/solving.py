@@ -50,6 +50,9 @@ DIFFERENCE = 1e-6
 # From so many classes on, a product with a dense matrix costs much more than the scale and shift that it mostly is.
 MANY_CLASSES = 16
 
+# Numbers of a block of scores: half a megabyte.
+SCORES_AT_ONCE = 1 << 16
+
 
 class Beliefs(NamedTuple):
     """Rows as the search sees them: probabilities ``(N, C)``, and what is believed of the truth, ``(N, C)``.
@@ -75,18 +78,30 @@ class Beliefs(NamedTuple):
 
     def table(self, matrix: Tensor) -> Tensor:
         """The table ``(C, K)`` of the rule of a matrix."""
-        decisions = matrix_scores(self.probabilities, matrix).argmax(1)
+        decisions = decided(self.probabilities, matrix)
         blank = self.truth.new_zeros(matrix.shape[1], self.truth.shape[1])
         return blank.index_add(0, decisions, self.truth).T
 
 
+def decided(probabilities: Tensor, matrix: Tensor) -> Tensor:
+    """The class of each row by the rule of a matrix, ``(N,)``."""
+    score = _scoring(matrix)
+    # Scores of all rows at once leave the caches, which takes most of the time at 100 000 x 300.
+    rows = max(1, SCORES_AT_ONCE // matrix.shape[1])
+    return torch.cat([score(block).argmax(1) for block in probabilities.split(rows)])
+
+
 def matrix_scores(probabilities: Tensor, matrix: Tensor) -> Tensor:
     """``probabilities @ matrix``, by scales and shifts where a large matrix is no more than that."""
+    return _scoring(matrix)(probabilities)
+
+
+def _scoring(matrix: Tensor) -> Callable[[Tensor], Tensor]:
     parts = scales_and_shifts(matrix) if len(matrix) >= MANY_CLASSES else None
     if parts is None:
-        return probabilities @ matrix
+        return lambda probabilities: probabilities @ matrix
     scales, shifts = parts
-    return torch.addcmul(shifts, probabilities, scales)
+    return lambda probabilities: torch.addcmul(shifts, probabilities, scales)
 
 
 def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:

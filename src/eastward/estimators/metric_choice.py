@@ -35,7 +35,7 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
     {'beta': {0: 2.0}}
     """
     if options is None:
-        return metrics.as_metric(metric)
+        return metrics.as_metric(metric, caller)
     if not isinstance(options, Mapping):
         expected, got = "a mapping from options to values, or None", _checks.describe(options)
         _checks.fail(caller, "metric_options", expected, got, error=TypeError)
@@ -50,4 +50,4 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
         bound["beta"] = {positions[name]: value for name, value in beta.items()}
     if isinstance(metric, str):
         return metrics.get(metric, **bound)
-    return metrics.as_metric(metric).with_options(**bound)
+    return metrics.as_metric(metric, caller).with_options(**bound)

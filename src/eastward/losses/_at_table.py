@@ -34,7 +34,7 @@ ORDINARY_MASSES = (1e-20, 1e20)
 def prepare_metric(caller: str, metric: Any, absent: str) -> Metric:
     """The metric with its policy for absent classes bound."""
     _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
-    chosen = as_metric(metric)
+    chosen = as_metric(metric, caller)
     return chosen.with_options(absent=absent) if chosen.per_class else chosen
 
 

@@ -238,8 +238,7 @@ def get(name: str, **options: Any) -> Metric:
     >>> get("f2_macro").options["beta"]
     2.0
     """
-    plain = _plain_name(name)
-    metric = (_TABLE.get(plain) if isinstance(plain, str) else None) or _f_score(plain)
+    metric = _named(name, "metrics.get", "name")
     known = _option_names(metric.function)
     for option in options:
         if option not in known:
@@ -259,7 +258,7 @@ def get(name: str, **options: Any) -> Metric:
     return bound
 
 
-def as_metric(metric: object) -> Metric:
+def as_metric(metric: object, caller: str = "EASTLoss") -> Metric:
     """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
 
     A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
@@ -269,6 +268,8 @@ def as_metric(metric: object) -> Metric:
     ----------
     metric : str, Metric or callable
         What to turn into a :class:`Metric`.
+    caller : str, default="EASTLoss"
+        Whose argument it is, for error messages.
 
     Examples
     --------
@@ -278,13 +279,19 @@ def as_metric(metric: object) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return get(metric)
+        return get(_named(metric, caller, "metric").name)
     if callable(metric):
         check_takes_a_matrix(metric)
         name = getattr(metric, "__name__", type(metric).__name__)
         return Metric(name, metric, low=float("-inf"), high=float("inf"))
     expected = "a name, or a callable that takes a confusion matrix and returns a 0-d tensor"
-    return _checks.fail("EASTLoss", "metric", expected, _checks.describe(metric), error=TypeError)
+    return _checks.fail(caller, "metric", expected, _checks.describe(metric), error=TypeError)
+
+
+def _named(name: object, caller: str, argument: str) -> Metric:
+    plain = _plain_name(name)
+    found = _TABLE.get(plain) if isinstance(plain, str) else None
+    return found or _f_score(plain, caller, argument)
 
 
 def _plain_name(name: Any) -> Any:
@@ -292,14 +299,14 @@ def _plain_name(name: Any) -> Any:
     return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
 
 
-def _f_score(name: object) -> Metric:
+def _f_score(name: object, caller: str, argument: str) -> Metric:
     match = _F_NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         expected = "a known name (`eastward metrics`, or eastward.metrics.names())"
         advice = advice_for_name(name) or _checks.near_misses(name, _TABLE, _HINTS)
-        _checks.fail("metrics.get", "name", expected, _checks.describe(name), advice)
+        _checks.fail(caller, argument, expected, _checks.describe(name), advice)
     beta, average = float(match["beta"]), match["average"] or "binary"
-    _checks.beta("metrics.get", beta, 1)
+    _checks.beta(caller, beta, 1)
     return replace(
         _TABLE["f_beta"],
         name=match[0],
