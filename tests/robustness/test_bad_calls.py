@@ -396,7 +396,7 @@ def test_a_table_is_no_storage_of_a_search(tmp_path):
 TABLES = """
 ew.compare(None, CODES) ==> X of compare
 ew.compare(ROWS, None) ==> y of compare
-ew.compare(ROWS, CODES, metric="f7x") ==> name of metrics.get
+ew.compare(ROWS, CODES, metric="f7x") ==> metric of compare
 ew.compare(ROWS, CODES, methods=["nope"]) ==> methods of compare
 ew.compare(ROWS, CODES, n_splits=0) ==> n_splits of compare
 ew.compare(ROWS, CODES, n_splits="many") ==> n_splits of compare
@@ -430,7 +430,7 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
 # Estimators: S is a small network, D a frame with two columns of one name, M a fitted network.
 ESTIMATORS = """
 ew.EASTClassifier(metric=lambda c: None, **S).fit(X, y) ==> the result of <lambda>
-ew.EASTClassifier(metric="f7x", **S).fit(X, y) ==> name of metrics.get
+ew.EASTClassifier(metric="f7x", **S).fit(X, y) ==> metric of EASTClassifier
 ew.EASTClassifier(callbacks=[3], **S).fit(X, y) ==> callbacks of EASTClassifier
 ew.EASTClassifier(callbacks=3, **S).fit(X, y) ==> callbacks of EASTClassifier
 ew.EASTClassifier(loggers=3, **S).fit(X, y) ==> loggers of EASTClassifier
@@ -452,7 +452,7 @@ ew.EASTClassifier(**S).fit(D, y) ==> X of EASTClassifier
 ew.EASTEnsembleClassifier().fit(D, y) ==> X of EASTEnsembleClassifier
 ew.EASTBoostingClassifier().fit(D, y) ==> X of EASTBoostingClassifier.fit
 ew.TunedDecisionClassifierCV(LR).fit(D, y) ==> X of TunedDecisionClassifierCV.fit
-M.decide_by("f7x") ==> name of metrics.get
+M.decide_by("f7x") ==> must be a known name
 M.predict(X, prior=[0.5]) ==> prior of Decision.with_prior
 M.predict(X, prior="x") ==> prior of predict
 M.predict_set(X, coverage=2) ==> coverage of prediction_sets
