@@ -60,7 +60,28 @@ def sharded():
     return fabric
 
 
+def with_gap():
+    X, y = clusters((60, 30, 10))
+    X[70, 2] = torch.nan
+    return loader(X, y)
+
+
+def of_words():
+    X, y = clusters((60, 30, 10))
+    return [{"pixels": X, "labels": y}]
+
+
 CASES = {
+    "a gap in a later batch": (
+        lambda: rows(valid_loader=with_gap()),
+        ValueError,
+        r"valid_loader .* makes numbers; got a batch of which it makes 3 NaN\. Look for gaps",
+    ),
+    "names that the model does not know": (
+        lambda: rows(train_loader=of_words()),
+        ValueError,
+        r"train_loader .* the model takes; got .*'pixels'\. Pass forward=",
+    ),
     "sharded": (
         lambda: rows(fabric=sharded()),
         ValueError,

@@ -297,7 +297,7 @@ ERRORS = {
     "a misspelt metric": (
         lambda: ew.EASTLoss("f1_makro"),
         ValueError,
-        r"name of metrics\.get must be a known name.*; got str 'f1_makro'\. Did you mean 'f1_macro'",
+        r"metric of EASTLoss must be a known name.*; got str 'f1_makro'\. Did you mean 'f1_macro'",
     ),
     "a metric by its other name": (
         lambda: ew.metrics.get("mcc"),

@@ -143,12 +143,24 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
     if name is not None:
         layers = {name: _named(model, name, layers)}
     with torch.no_grad(), watched(layers) as seen:
-        output = output_of(model, batch, forward)
+        output = _first_output(model, batch, forward)
     found = [own for own in layers if _makes(seen[own], output, layers[own])]
     if not found:
         _no_head(name, layers)
     _check_own(model, found[-1], layers[found[-1]], seen[found[-1]])
     return Head(found[-1], _layout(output, batch.targets, layers[found[-1]]))
+
+
+def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
+    """Logits of the first batch: here shows whether the model takes what the loader gives."""
+    try:
+        output = output_of(model, batch, forward)
+    except TypeError as error:
+        expected = "a loader whose batches the model takes"
+        advice = "Pass forward=lambda model, inputs: ... to call the model in its own way."
+        _checks.fail(CALLER, "train_loader", expected, f"{error}", advice)
+    check_numbers("train_loader", output)
+    return output
 
 
 @contextmanager
@@ -169,6 +181,16 @@ def watched(layers: dict[str, nn.Module]) -> Iterator[dict[str, Seen]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def check_numbers(argument: str, values: Tensor) -> None:
+    """What a network makes of a batch must be numbers."""
+    missing = int(torch.isnan(values).sum())
+    if missing:
+        advice = "Look for gaps in the inputs, and for weights that are not numbers."
+        got = f"a batch of which it makes {missing} NaN"
+        expected = "a loader of which the model makes numbers"
+        _checks.fail(CALLER, argument, expected, got, advice)
 
 
 def check_precision(model: nn.Module) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.alignment.batches import CALLER, Batch, Forward, as_batch, output_of
-from eastward.alignment.heads import Head, watched
+from eastward.alignment.heads import Head, check_numbers, watched
 
 __all__ = ["Collected", "HeadRows", "collect_rows", "concatenated", "thinned"]
 
@@ -100,6 +100,7 @@ def collect_rows(
         on_device = batch._replace(inputs=fabric.to_device(batch.inputs))
         with torch.no_grad(), watched({head.name: layer}) as seen, fabric.autocast():
             output = output_of(model, on_device, forward)
+        check_numbers(argument, output)
         features = head.features(model, seen[head.name])
         samples = len(output)
         rows = _rows(head, batch, features, samples, ignore_index, argument)
