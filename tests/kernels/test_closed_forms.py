@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from eastward.confusion import Counts
-from eastward.metrics import get, names
+from eastward.metrics import get, names, quotients
+from eastward.metrics.averaged_quotients import in_arrays, in_loops
 from eastward.metrics.closed_forms import closed_form_of
 
 MATRIX_METRICS = ("expected_cost", "cohen_kappa_linear", "cohen_kappa_quadratic")
@@ -33,6 +34,14 @@ def cases():
             yield from ((name, policy) for policy in policies)
 
 
+@pytest.fixture(params=["compiled", "arrays", "loops"])
+def evaluation(request, monkeypatch):
+    """Compiled loops, arrays as without numba, and the loops as Python runs them."""
+    ways = {"arrays": lambda: in_arrays, "loops": lambda: in_loops, "compiled": quotients.fastest}
+    monkeypatch.setattr(quotients, "fastest", ways[request.param])
+
+
+@pytest.mark.usefixtures("evaluation")
 @pytest.mark.parametrize("unit", [1.0, 1e-12, 1e12])
 @pytest.mark.parametrize(("name", "policy"), list(cases()))
 def test_value_and_slope_are_those_of_autograd(name, policy, unit):

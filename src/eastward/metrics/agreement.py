@@ -21,13 +21,9 @@ from eastward.metrics._averaging import (
     normalised_counts,
     square_matrix,
 )
+from eastward.metrics.averaged_quotients import SMALLEST_FACTOR
 from eastward.metrics.products import CORRELATION, KAPPA, KAPPA_OF_LABEL
-from eastward.metrics.quotients import (
-    RECALL,
-    SMALLEST_FACTOR,
-    SPECIFICITY,
-    TWO_SIDED_RECALL,
-)
+from eastward.metrics.quotients import RECALL, SPECIFICITY, TWO_SIDED_RECALL
 
 __all__ = [
     "accuracy",

@@ -15,9 +15,9 @@ import torch
 
 from eastward.confusion import Counts
 from eastward.metrics import agreement, rates
+from eastward.metrics.averaged_quotients import AVERAGES
 from eastward.metrics.products import CORRELATION, KAPPA, Products
 from eastward.metrics.quotients import (
-    AVERAGES,
     FOWLKES_MALLOWS,
     INFORMEDNESS,
     JACCARD,

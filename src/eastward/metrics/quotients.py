@@ -18,9 +18,6 @@ in a tenth of the time that autograd takes for so small a table.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,18 +26,17 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import VANISHED, safe_divide, safe_sqrt
+from eastward._numerics import safe_divide, safe_sqrt
 from eastward.confusion import Counts
+from eastward.metrics.averaged_quotients import AVERAGES, POLICIES, fastest
 
 __all__ = [
-    "AVERAGES",
     "FOWLKES_MALLOWS",
     "INFORMEDNESS",
     "JACCARD",
     "MARKEDNESS",
     "PRECISION",
     "RECALL",
-    "SMALLEST_FACTOR",
     "SPECIFICITY",
     "ClosedForm",
     "Quotients",
@@ -159,7 +155,7 @@ class ClosedForm:
 
     def __init__(self, quotients: Quotients, average: str, absent: str) -> None:
         self.average, self.absent = average, absent
-        self._evaluate = _fastest()
+        self._evaluate = fastest()
         upper = np.broadcast_arrays(*(_column(numerator) for numerator, *_ in quotients.terms))
         lower = np.broadcast_arrays(*(_columns(term[1:]) for term in quotients.terms))
         self._given = (
@@ -168,7 +164,7 @@ class ClosedForm:
             float(quotients.factor),
             float(quotients.offset),
             AVERAGES.index(average),
-            _POLICIES.index(absent),
+            POLICIES.index(absent),
         )
 
     def __call__(
@@ -182,86 +178,6 @@ class ClosedForm:
         values, slope = np.empty(len(tables)), np.empty(tables.shape)
         mean, empty = self._evaluate(tables, *self._given, scale, values, slope)
         return values, slope, mean, empty
-
-
-AVERAGES = ("binary", "macro", "micro", "weighted", "geometric")
-_POLICIES = ("skip", "observed", "zero", "one")
-_BINARY, _MACRO, _MICRO, _WEIGHTED, _GEOMETRIC = range(5)
-_SKIP, _OBSERVED, _ZERO, _ONE = range(4)
-# Below this factor the slope of a geometric mean, G / (K r), is taken as zero: at r = 0 it is infinite.
-SMALLEST_FACTOR = 1e-12
-
-
-def _value_and_slope(
-    tables: np.ndarray,
-    upper: np.ndarray,
-    lower: np.ndarray,
-    factor: float,
-    offset: float,
-    average: int,
-    absent: int,
-    scale: float,
-    value: np.ndarray,
-    derivative: np.ndarray,
-) -> tuple[float, bool]:
-    """The closed form, in terms that both NumPy and numba know; results go into the last two arguments.
-
-    Mean value, and whether a table is empty.
-    """
-    number, size = tables.shape[0], tables.shape[2]
-    masses = tables.sum(axis=2).sum(axis=1)
-    counts = tables.sum(axis=2).reshape(number, 4, 1) if average == _MICRO else tables
-    # Of the mass of one class's table: as in :func:`~eastward.metrics._averaging.normalised_counts`.
-    floor = (masses * (VANISHED / size)).reshape(number, 1)
-    values, slope = np.full((number, counts.shape[2]), offset), np.zeros_like(counts)
-    power = 1.0 / lower.shape[1]
-    for term in range(len(upper)):
-        inverse, pulled = np.full_like(values, factor), np.zeros_like(counts)
-        for j in range(lower.shape[1]):
-            below = (counts * lower[term, j]).sum(axis=1)
-            gone = below <= floor
-            below = np.where(gone, 1.0, below)
-            inverse = np.where(gone, 0.0, inverse / below**power)
-            pulled = pulled + lower[term, j] * (power / below).reshape(number, 1, -1)
-        ratio = (counts * upper[term]).sum(axis=1) * inverse
-        values = values + ratio
-        slope = slope + inverse.reshape(number, 1, -1) * upper[term]
-        slope = slope - ratio.reshape(number, 1, -1) * pulled
-    true, predicted = counts[:, 0] + counts[:, 2], counts[:, 0] + counts[:, 1]
-    missing = true <= floor
-    if absent == _ONE and average not in (_BINARY, _MICRO):
-        values = np.where(missing, 1.0, values)
-        slope = slope * (1.0 - missing).reshape(number, 1, -1)
-    weights = np.ones_like(true)
-    if average == _WEIGHTED:
-        weights = true.copy()
-    elif average == _BINARY:
-        weights[:, 0] = 0.0
-    elif average != _MICRO and absent in (_SKIP, _OBSERVED):
-        unseen = np.where(predicted <= floor, 1.0, 1.0 if absent == _SKIP else 0.0)
-        weights = 1.0 - missing * unseen
-    total = weights.sum(axis=1).reshape(number, 1)
-    none = total <= (floor if average == _WEIGHTED else VANISHED * np.ones_like(floor))
-    weights = weights * np.where(none, 0.0, 1.0 / np.where(none, 1.0, total))
-    value[:] = (values * weights).sum(axis=1)
-    if average == _GEOMETRIC:
-        # A class that is lost makes the mean zero; no class at all, too.
-        lost = ((values <= VANISHED) * (weights > 0.0)).sum(axis=1).reshape(number, 1) + none
-        steep, factors = values >= SMALLEST_FACTOR, np.maximum(values, SMALLEST_FACTOR)
-        logs = (np.log(factors) * weights).sum(axis=1)
-        value[:] = np.where(lost.reshape(-1) > 0, 0.0, np.exp(logs))
-        weights = weights * value.reshape(number, 1) / factors * steep
-    derivative[:] = slope * (weights * scale).reshape(number, 1, -1)
-    return value.mean(), bool((masses == 0.0).any())
-
-
-@functools.cache
-def _fastest() -> Any:
-    """The closed form, compiled where there is a compiler: a tenth of the time for a table of a few classes."""
-    if importlib.util.find_spec("numba") is None:
-        return _value_and_slope
-    numba = importlib.import_module("numba")
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(_value_and_slope)
 
 
 def _columns(forms: tuple[Any, ...]) -> np.ndarray:
