@@ -263,6 +263,8 @@ def _read_task(folder: Path) -> dict[str, Any]:
         if (folder / "checkpoint").is_dir():
             advice = "Its training was not finished: repeat the command with --resume."
         reason = f"{folder} ({type(error).__name__}: {TASK})"
+        if not folder.exists():
+            reason = f"{folder}, which does not exist"
         return _checks.fail("load_model", "folder", "a model folder", reason, advice)
     if kind != KIND or PREPROCESSING not in sealed:
         _checks.fail("load_model", "folder", "a model folder", f"{folder} with a {kind}", advice)

@@ -56,12 +56,12 @@ compare TABLE -t t -o /dev/null/x ==> --out of compare must be a folder
 compare TABLE -t t --metric f7x ==> must be a known name
 compare TABLE -t nope ==> nope
 compare /nope.csv -t t ==> /nope.csv
-predict /nope TABLE -o OUT ==> folder of load_model must be a model folder
-predict FOLDER TABLE -o OUT ==> folder of load_model must be a model folder
+predict /nope TABLE -o OUT ==> must be a model folder
+predict FOLDER TABLE -o OUT ==> must be a model folder
 predict ==> Missing argument 'MODEL'
 predict FOLDER ==> Missing argument 'DATA'
 predict FOLDER TABLE ==> Missing option '--output'
-evaluate /nope TABLE ==> folder of load_model must be a model folder
+evaluate /nope TABLE ==> must be a model folder
 evaluate ==> Missing argument
 report /nope ==> DIR of report must be a folder with a summary.json
 report FOLDER ==> DIR of report must be a folder with a summary.json

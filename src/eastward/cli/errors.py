@@ -28,8 +28,14 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" for code in NO_ROOM))
 
 # Functions that a person at the command line does not know, and how their arguments are called there.
-INNER = re.compile(r"^(\w+)((?: '[^']*')?) of (?:load_task|read_table|metrics\.get) must")
-CALLED = {"source": "the file", "name": "--metric", "column": "column", "columns": "the columns"}
+INNER = re.compile(r"^(\w+)((?: '[^']*')?) of (?:load_task|load_model|read_table|metrics\.get) must")
+CALLED = {
+    "source": "the file",
+    "folder": "MODEL",
+    "name": "--metric",
+    "column": "column",
+    "columns": "the columns",
+}
 
 
 class ExplainingGroup(TyperGroup):
