@@ -14,6 +14,7 @@ from torch import Tensor
 from eastward import _checks, metrics
 from eastward._numerics import safe_divide
 from eastward.bounds import proves_rate, rate_bound
+from eastward.metrics.registry import class_index
 
 __all__ = ["Constraint", "KeptConstraint", "parse_constraints", "split_constraints"]
 
@@ -232,7 +233,9 @@ def _parse(caller: str, text: str, size: int, classes: Sequence[Any] | None) -> 
         _checks.fail(caller, "subject_to", expected, repr(text.strip()), _EXAMPLE)
     name, label = match["name"], match["label"]
     at_least = match["sense"] in (">=", "≥")
-    index = None if label is None else _class_index(caller, label.strip(), size, classes)
+    index = (
+        None if label is None else class_index(caller, "subject_to", label.strip(), classes, size)
+    )
     index = _checked_name(caller, name, index, size)
     bound = _checked_bound(caller, name, match["bound"], text)
     place = "" if label is None else f"[{label.strip()}]"
@@ -265,20 +268,6 @@ def _checked_name(caller: str, name: str, label: int | None, size: int) -> int |
             _checks.fail(caller, "subject_to", expected, repr(name), _EXAMPLE)
         return 1
     return label
-
-
-def _class_index(caller: str, label: str, size: int, classes: Sequence[Any] | None) -> int:
-    names = [str(known) for known in (range(size) if classes is None else classes)]
-    if label in names:
-        return names.index(label)
-    numbered = not any(isinstance(known, int | float | np.number) for known in classes or ())
-    if numbered and label.isdecimal() and int(label) < size:
-        return int(label)
-    expected = "about known classes, " + ", ".join(names[:10]) + ("" if size <= 10 else ", …")
-    advice = _checks.near_misses(label, names)
-    if classes is None and not label.isdecimal():
-        advice = "Pass classes=, the labels in the order of the columns."
-    return _checks.fail(caller, "subject_to", expected, repr(label), advice)
 
 
 def _checked_bound(caller: str, name: str, written: str, text: str) -> float:

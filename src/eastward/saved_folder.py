@@ -197,8 +197,8 @@ def finite(value: Any) -> Any:
 def metric_document(metric: metrics.Metric, advice: str) -> dict[str, Any]:
     """Name and options of a registered metric; a callable has no name to be found by."""
     try:
-        metrics.get(metric.name, **({"cost": [[0]]} if metric.name == "expected_cost" else {}))
-    except ValueError:
+        metrics.get(metric.name, **metric.options)
+    except (TypeError, ValueError):
         _checks.fail("save", "metric", "a registered one", f"the callable {metric.name}", advice)
     options = {name: plain(value) for name, value in metric.options.items()}
     return {"name": metric.name, "options": options}

@@ -88,7 +88,18 @@ def test_a_table_of_costs_that_does_not_fit_is_explained(tmp_path, name, text, s
 
 def test_metrics_of_one_class_are_for_two_classes():
     assert metric_choice("f1", None, None, np.array([0, 1])) == ("f1", None)
+    assert metric_choice("F1[cat]", None, None, CLASSES) == ("f1[cat]", None)
     with pytest.raises(ValueError, match="Use f1_macro"):
         metric_choice("f1", None, None, CLASSES)
     with pytest.raises(ValueError, match="left out when --cost is given"):
         metric_choice("f1_macro", ["recall:cat=2"], "costs.csv", CLASSES)
+
+
+def test_a_person_is_told_which_of_two_classes_counts(capsys):
+    metric_choice("recall", None, None, np.array(["fraud", "legal"]))
+    told = capsys.readouterr().err
+    assert "recall counts the class legal" in told
+    assert "--metric 'recall[fraud]'" in told
+    metric_choice("recall", None, None, np.array(["no", "yes"]))
+    metric_choice("recall[fraud]", None, None, np.array(["fraud", "legal"]))
+    assert not capsys.readouterr().err

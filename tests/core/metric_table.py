@@ -143,6 +143,14 @@ def _family(stem: str, of_average: Callable[[str], Reference]) -> dict[str, Case
     return rows
 
 
+def _of_class(score, label, **options) -> Case:
+    def reference(truth, predicted, weight, num_classes):
+        found = _averaged(score, None, labels=np.arange(num_classes), **options)
+        return found(truth, predicted, weight, num_classes)[label]
+
+    return Case(reference, class_order_matters=True)
+
+
 _CHANCE_CORRECTED = Case(lambda *_: 0.0, low=-1.0)
 
 METRICS: dict[str, Case] = {
@@ -164,6 +172,13 @@ METRICS: dict[str, Case] = {
     "markedness": replace(_CHANCE_CORRECTED, reference=_per_class(_markedness, "macro")),
     "expected_cost": Case(_expected_cost, best=0.0, class_order_matters=True),
 }
+# Any class may be named; these stand for all.
+OF_ONE_CLASS = {
+    "f1[0]": _of_class(sk.f1_score, 0),
+    "recall[1]": _of_class(sk.recall_score, 1),
+    "f2[0]": _of_class(sk.fbeta_score, 0, beta=2.0),
+}
+METRICS |= OF_ONE_CLASS
 
 
 def sizes_for(name: str, *sizes: int) -> tuple[int, ...]:

@@ -85,7 +85,7 @@ def test_a_single_sample_is_finite_under_every_policy(name, absent):
 
 
 # Recall of class 1 does not count false positives; every other metric does.
-COUNT_FALSE_POSITIVES = [name for name in NAMES if name != "recall"]
+COUNT_FALSE_POSITIVES = [name for name in NAMES if not name.startswith("recall") or "_" in name]
 
 
 @pytest.mark.parametrize("shape", ["two logits", "one logit"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_table import METRICS, build, numpy_table, one_hot_confusion, sizes_for
+from metric_table import METRICS, OF_ONE_CLASS, build, numpy_table, one_hot_confusion, sizes_for
 from sklearn import metrics as sk
 
 import eastward as ew
@@ -39,7 +39,7 @@ def random_labels(seed: int, num_classes: int, rows: int = 120):
 
 
 def test_no_registered_metric_was_forgotten():
-    assert set(METRICS) == set(ew.metrics.names())
+    assert set(METRICS) == {*ew.metrics.names(), *OF_ONE_CLASS}
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])

@@ -247,6 +247,18 @@ def test_two_classes_in_words(words):
     assert str(ew.Decision(WORDS[words], classes=["legal", "fraud"])) == words
 
 
+def test_one_class_may_be_what_counts():
+    probabilities, targets = made_up(2000, 2)
+    named = ew.tune_decision(probabilities, targets, "f1[rare]", classes=["rare", "usual"])
+    turned = ew.tune_decision(probabilities.flip(1), 1 - targets, "f1")
+    # Bootstraps are drawn class by class, so the two thresholds differ in their last digits.
+    same = named.decide(probabilities) == 1 - turned.decide(probabilities.flip(1))
+    assert same.double().mean() > 0.98
+    assert str(named).startswith("rare from a probability of")
+    again = ew.Decision.from_dict(json.loads(json.dumps(named.to_dict())))
+    assert (again.metric.name, again.metric.options["average"]) == ("f1[rare]", 0)
+
+
 def test_more_classes_in_words():
     assert str(ew.Decision(np.eye(3))) == "the most probable class."
     text = str(

@@ -171,7 +171,7 @@ def align(
         devices=[]
     ):  # a shuffling loader draws numbers when it is looked into
         _check_arguments(model, train_loader, valid_loader, options)
-    as_metric(metric, CALLER)
+    as_metric(metric, CALLER, classes)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
     work = partial(_aligned, model, train_loader, valid_loader, metric, options)
     result: Alignment = work() if count == 1 else in_processes(count, work)
@@ -258,7 +258,10 @@ def _prepared(
     first = first._replace(inputs=fabric.to_device(first.inputs))
     head = find_head(base, first, options["head"], options["forward"])
     size, labels = head.layout.size, head.layout.labels
-    found = as_metric(metric, CALLER) if labels else checked_metric(CALLER, metric, size)
+    names = options["classes"]
+    found = (
+        as_metric(metric, CALLER, names) if labels else checked_metric(CALLER, metric, size, names)
+    )
     _check_labels(labels, options)
     began = time.perf_counter()
     seen = collected(base, head, "train_loader", train, fabric, options)

@@ -28,7 +28,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" for code in NO_ROOM))
 
 # Functions that a person at the command line does not know, and how their arguments are called there.
-INNER = re.compile(r"^(\w+)((?: '[^']*')?) of (?:load_task|load_model|read_table|metrics\.get) must")
+INNER = re.compile(
+    r"^(\w+)((?: '[^']*')?) of (?:load_task|load_model|read_table|metrics\.get|Decision\.with_prior) must"
+)
 CALLED = {
     "source": "the file",
     "folder": "MODEL",

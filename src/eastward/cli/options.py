@@ -63,7 +63,7 @@ MetricName = Annotated[
         "--metric",
         "-m",
         metavar="NAME",
-        help="What you are judged by; `eastward metrics` lists all names.",
+        help="What you are judged by; `eastward metrics` lists all names, and f1[fraud] is the F1 of one class.",
     ),
 ]
 Prefer = Annotated[

@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward import _messages, metrics
+from eastward.cli.output import note
 from eastward.data import label_names
 from eastward.data.formats import SEPARATORS
 
 __all__ = ["cost_table", "metric_choice", "preferred_betas"]
 
+# Second of two classes, these are what people mean.
+AFFIRMATIVE = {"1", "1.0", "yes", "y", "true", "t", "positive", "pos"}
 USUAL_COSTS = "A right decision usually costs 0, a wrong one more."
 PREFERENCE = "WHAT:CLASS=FACTOR with recall or precision, such as recall:fraud=5"
 
@@ -31,7 +34,7 @@ def metric_choice(
     >>> metric_choice("f1_macro", ["recall:fraud=5"], None, np.array(["fraud", "no"]))
     ('f_beta', {'beta': {'fraud': 5.0}})
     """
-    metric = metric.strip().lower()
+    metric = metric.strip() if "[" in metric else metric.strip().lower()
     if prefer and cost is not None:
         _messages.fail("eastward", "--prefer", "left out when --cost is given", prefer[0])
     if prefer:
@@ -49,12 +52,31 @@ def metric_choice(
     if metric == "expected_cost":
         advice = "Write a table with a row for each true class and a column for each predicted one."
         _messages.fail("eastward", "--cost", "given for expected_cost", "nothing", advice)
+    return _registered(metric, classes), None
+
+
+def _registered(metric: str, classes: NDArray[Any]) -> str:
+    """The name of a metric that goes with so many classes."""
+    if "[" in metric:
+        return metrics.as_metric(metric, "metrics.get", classes.tolist()).name
     chosen = metrics.get(metric)
-    if chosen.options.get("average") == "binary" and len(classes) != 2:
-        advice = f"Use {metric}_macro, or {metric}_weighted."
+    if chosen.options.get("average") != "binary":
+        return chosen.name
+    if len(classes) != 2:
+        advice = f"Use {metric}_macro, {metric}_weighted, or {metric}[CLASS]."
         got = f"{metric} for {len(classes)} classes"
         _messages.fail("eastward", "--metric", "a metric of many classes", got, advice)
-    return chosen.name, None
+    _say_what_counts(chosen.name, label_names(classes))
+    return chosen.name
+
+
+def _say_what_counts(metric: str, names: Sequence[str]) -> None:
+    """Of two classes the second one counts; a person may mean the other."""
+    other, counted = names
+    if counted.lower() not in AFFIRMATIVE:
+        note(
+            f"{metric} counts the class {counted}; for the other write --metric '{metric}[{other}]'"
+        )
 
 
 def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, float]:

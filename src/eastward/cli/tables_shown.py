@@ -75,7 +75,10 @@ def metric_table(rows: Sequence[Mapping[str, Any]], wanted: str) -> RenderableTy
     table.add_column("95 % interval", justify="center")
     for row in rows:
         style = "bold" if row["name"] == wanted else ""
-        table.add_row(row["name"], number(row["value"]), interval(row["interval"]), style=style)
+        # A class in brackets is not markup.
+        table.add_row(
+            Text(row["name"]), number(row["value"]), interval(row["interval"]), style=style
+        )
     return table
 
 

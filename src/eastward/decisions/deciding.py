@@ -76,7 +76,8 @@ def tune_decision(
     targets : Tensor or array
         ``(N,)`` class indices; or words, where ``classes`` says which column each of them has.
     metric : str, Metric or callable, default="f1_macro"
-        A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number.
+        A name from :func:`eastward.metrics.names`, one of a single class such as ``"f1[fraud]"``, or a callable from
+        a confusion matrix to a number.
     subject_to : str or sequence of str, optional
         Constraints such as ``"recall[fraud] >= 0.9, precision[fraud] >= 0.5"``: ``recall``, ``precision``,
         ``specificity`` and every other metric of one class, ``predicted_rate[class]``, ``coverage`` (the share of rows
@@ -130,7 +131,7 @@ def tune_decision(
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     constraints = parse_constraints(_CALLER, subject_to, size, labels)
     cost = checked_abstain_cost(_CALLER, abstain_cost, constraints)
-    objective = Objective(checked_metric(_CALLER, metric, size), cost, constraints)
+    objective = Objective(checked_metric(_CALLER, metric, size, labels), cost, constraints)
     _checks.one_of(_CALLER, "on_infeasible", on_infeasible, ("raise", "best"))
     level = _checks.in_unit_interval(_CALLER, "confidence", confidence)
     seed = _checks.seed(_CALLER, random_state)
@@ -271,9 +272,11 @@ def label_frequencies(sample: Sample) -> Tensor:
     return frequencies / frequencies.sum()
 
 
-def checked_metric(caller: str, metric: Any, size: int) -> Metric:
+def checked_metric(
+    caller: str, metric: Any, size: int, classes: Sequence[Any] | None = None
+) -> Metric:
     """The metric, if it gives one number for so many classes."""
-    found = as_metric(metric, caller)
+    found = as_metric(metric, caller, classes)
     check_metric(caller, found, size)
     return found
 

@@ -271,7 +271,9 @@ class Decision:
         names = [f"class {index}" for index in range(size)]
         if self.classes is not None:
             names = [str(label) for label in self.classes]
-        lines = [describe_matrix(self.matrix, names) + "."]
+        counted = None if self.metric is None else self.metric.options.get("average")
+        positive = counted if size == 2 and isinstance(counted, int) else 1
+        lines = [describe_matrix(self.matrix, names, positive) + "."]
         lines += [f"{kept}." for kept in self.constraints]
         if self.note:
             lines.append(f"({self.note})")

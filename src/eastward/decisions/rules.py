@@ -133,18 +133,24 @@ MAX_LISTED = 30
 GRID = np.linspace(0, 1, 100_001)
 
 
-def describe_matrix(matrix: NDArray[Any], names: Sequence[str]) -> str:
+def describe_matrix(matrix: NDArray[Any], names: Sequence[str], positive: int = 1) -> str:
     """A sentence or a few lines that say which probabilities lead to which decision.
+
+    Of two classes, it is told from the one that is called ``positive``.
 
     Examples
     --------
     >>> import numpy as np
     >>> describe_matrix(np.diag([0.18, 0.82]), ["legal", "fraud"])
     'fraud from a probability of 0.18 on; legal below'
+    >>> describe_matrix(np.diag([0.18, 0.82]), ["legal", "fraud"], positive=0)
+    'legal from a probability of 0.82 on; fraud below'
     """
     size, width = matrix.shape
     if size == 2:
-        return _two_classes(matrix, names)
+        order = [1 - positive, positive]
+        columns = [*order, *range(2, width)]
+        return _two_classes(matrix[order][:, columns], [names[place] for place in order])
     if width == size and _is_plain(matrix):
         return "the most probable class"
     lines = _listed(matrix, names)

@@ -7,7 +7,7 @@ on unlabelled rows by expectation–maximisation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +120,7 @@ def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: 
     """
     if isinstance(prior, str):
         _checks.one_of("predict", "prior", prior, ("auto",), otherwise="or frequencies")
-        return estimate_prior(probabilities, known)
+        return estimate_prior(probabilities, known, labels)
     if not isinstance(prior, Mapping):
         return prior
     if set(prior) != set(labels):
@@ -128,7 +128,9 @@ def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: 
     return [prior[label] for label in labels]
 
 
-def estimate_prior(probabilities: Any, prior: Any) -> NDArray[Any]:
+def estimate_prior(
+    probabilities: Any, prior: Any, classes: Sequence[Any] | None = None
+) -> NDArray[Any]:
     r"""Class frequencies of unlabelled rows, by expectation–maximisation.
 
     .. math:: \pi' \leftarrow \operatorname{mean}_n p'_n, \qquad p'_{ni} \propto p_{ni}\,\pi'_i / \pi_i
@@ -139,6 +141,8 @@ def estimate_prior(probabilities: Any, prior: Any) -> NDArray[Any]:
         ``(N, C)``: calibrated probabilities of rows whose frequencies are sought.
     prior : array-like
         ``(C,)``: the frequencies that the model was trained with.
+    classes : sequence, optional
+        Labels in the order of the columns, for warnings.
 
     Returns
     -------
@@ -173,18 +177,21 @@ def estimate_prior(probabilities: Any, prior: Any) -> NDArray[Any]:
         found = (joint / joint.sum(1, keepdim=True).clamp_min(1e-300)).mean(0)
         if float((found - before).abs().max()) < CONVERGED:
             break
-    _warn_of_doubt(likelihood, found, old)
+    _warn_of_doubt(likelihood, found, old, classes)
     result: NDArray[Any] = (found / found.sum()).numpy()
     return result
 
 
-def _warn_of_doubt(likelihood: Tensor, found: Tensor, old: Tensor) -> None:
+def _warn_of_doubt(
+    likelihood: Tensor, found: Tensor, old: Tensor, classes: Sequence[Any] | None
+) -> None:
     error = 2 * _standard_errors(likelihood, found)
+    names = [f"class {code}" for code in range(len(found))] if classes is None else classes
     worst = int(error.argmax())
     if float(error[worst]) > CANNOT_TELL:
         warnings.warn(
             f"{len(likelihood)} rows cannot tell how frequent the classes are: {float(found[worst]):.2f} ± "
-            f"{min(1.0, float(error[worst])):.2f} for class {worst}. Use more rows, or frequencies that you know.",
+            f"{min(1.0, float(error[worst])):.2f} for {names[worst]}. Use more rows, or frequencies that you know.",
             stacklevel=3,
         )
         return
@@ -193,7 +200,7 @@ def _warn_of_doubt(likelihood: Tensor, found: Tensor, old: Tensor) -> None:
     worst = int(change.argmax())
     if float(change[worst]) > FAR_AWAY:
         warnings.warn(
-            f"class {worst} has a frequency of {float(found[worst]):.3g}, far from "
+            f"{names[worst]} has a frequency of {float(found[worst]):.3g}, far from "
             f"{float(old[worst]):.3g} in training: check that nothing but the frequencies has changed.",
             stacklevel=3,
         )

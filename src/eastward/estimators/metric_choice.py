@@ -12,7 +12,7 @@ __all__ = ["resolve_metric"]
 
 
 def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -> Metric:
-    """The metric with its options bound; beta may name classes by their labels.
+    """The metric with its options bound; names such as "f1[fraud]" and beta may call classes by their labels.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
     {'beta': {0: 2.0}}
     """
     if options is None:
-        return metrics.as_metric(metric, caller)
+        return metrics.as_metric(metric, caller, classes)
     if not isinstance(options, Mapping):
         expected, got = "a mapping from options to values, or None", _checks.describe(options)
         _checks.fail(caller, "metric_options", expected, got, error=TypeError)
@@ -48,6 +48,8 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
             expected = f"keyed by classes, {classes[:10]}"
             _checks.fail(caller, "metric_options['beta']", expected, unknown)
         bound["beta"] = {positions[name]: value for name, value in beta.items()}
+    found = metrics.as_metric(metric, caller, classes)
     if isinstance(metric, str):
-        return metrics.get(metric, **bound)
-    return metrics.as_metric(metric, caller).with_options(**bound)
+        average = {"average": found.options["average"]} if "[" in found.name else {}
+        return metrics.get(found.name, **average, **bound)
+    return found.with_options(**bound)

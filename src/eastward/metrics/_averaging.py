@@ -12,7 +12,7 @@ from eastward import _checks
 from eastward._numerics import VANISHED, at_least_float32, safe_divide
 from eastward.confusion import Counts, counts_from_confusion
 
-Average: TypeAlias = Literal["binary", "macro", "micro", "weighted", "none"]
+Average: TypeAlias = Literal["binary", "macro", "micro", "weighted", "none"] | int
 Absent: TypeAlias = Literal["skip", "observed", "zero", "one"]
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -23,17 +23,19 @@ def averaged(
     caller: str,
     confusion: Tensor | Counts,
     formula: Callable[[Counts], Tensor],
-    average: str,
+    average: str | int,
     absent: str,
 ) -> Tensor:
-    """Evaluate a per-class ``formula`` on the counts of ``confusion`` and average it."""
-    _checks.one_of(caller, "average", average, AVERAGES)
+    """Evaluate a per-class ``formula`` on the counts of ``confusion``; average it, or take one class."""
+    single = isinstance(average, int) and not isinstance(average, bool)
+    if not single:
+        _checks.one_of(caller, "average", average, AVERAGES, otherwise="or the index of a class")
     _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
     counts = normalised_counts(caller, confusion)
     if average == "micro":
         return formula(_pooled(counts)).squeeze(0)
-    if average == "binary":
-        return formula(counts)[_positive_class(caller, counts)]
+    if average == "binary" or single:
+        return formula(counts)[_single_class(caller, counts, average)]
     values = formula(counts)
     if absent == "one":
         values = torch.where(counts.true <= VANISHED, 1.0, values)
@@ -83,8 +85,12 @@ def _pooled(counts: Counts) -> Counts:
     return counts.map(lambda row: row.sum().unsqueeze(0))
 
 
-def _positive_class(caller: str, counts: Counts) -> int:
+def _single_class(caller: str, counts: Counts, average: str | int) -> int:
     size = counts.tp.numel()
+    if not isinstance(average, str):
+        if not 0 <= average < size:
+            _checks.fail(caller, "average", f"the index of one of {size} classes", average)
+        return average
     if size != 2 or not counts.exclusive:
         kind = f"{size} classes" if counts.exclusive else f"{size} independent labels"
         advice = "Use 'macro', 'micro' or 'weighted' (in names: f1_macro and so on)."

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from eastward import _checks
@@ -199,6 +200,8 @@ _HINTS = {
     "macro_f1": "f1_macro",
 }
 
+# "f1[fraud]": the value of one class.
+_ONE_CLASS = re.compile(r"(?P<stem>[^\[\]]+)\[(?P<label>.+)\]")
 # "f2", "f0.5_macro": the F-score of any beta, spelt as people write it.
 _F_NAME = re.compile(r"f(?P<beta>\d+(?:\.\d+)?)(?:_(?P<average>macro|micro|weighted))?")
 
@@ -221,7 +224,7 @@ def get(name: str, **options: Any) -> Metric:
     ----------
     name : str
         One of :func:`names`, in upper or lower case; besides, ``f<beta>`` with any number and average, such as
-        ``"f2"`` or ``"f0.5_macro"``.
+        ``"f2"`` or ``"f0.5_macro"``; and the value of one class by its index, ``"f1[0]"`` or ``"recall[2]"``.
     **options
         Keyword arguments of the metric's function, for example ``beta=2`` or ``cost=table``.
 
@@ -238,7 +241,7 @@ def get(name: str, **options: Any) -> Metric:
     >>> get("f2_macro").options["beta"]
     2.0
     """
-    metric = _named(name, "metrics.get", "name")
+    metric = _named(name, "metrics.get", "name", average=options.get("average"))
     known = _option_names(metric.function)
     for option in options:
         if option not in known:
@@ -258,7 +261,9 @@ def get(name: str, **options: Any) -> Metric:
     return bound
 
 
-def as_metric(metric: object, caller: str = "EASTLoss") -> Metric:
+def as_metric(
+    metric: object, caller: str = "EASTLoss", classes: Sequence[Any] | None = None
+) -> Metric:
     """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
 
     A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
@@ -270,6 +275,8 @@ def as_metric(metric: object, caller: str = "EASTLoss") -> Metric:
         What to turn into a :class:`Metric`.
     caller : str, default="EASTLoss"
         Whose argument it is, for error messages.
+    classes : sequence, optional
+        Labels in the order of the classes, by which a name such as ``"f1[fraud]"`` may call one; by default its index.
 
     Examples
     --------
@@ -279,7 +286,8 @@ def as_metric(metric: object, caller: str = "EASTLoss") -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return get(_named(metric, caller, "metric").name)
+        found = _named(metric, caller, "metric", classes)
+        return found if _ONE_CLASS.fullmatch(found.name) else get(found.name)
     if callable(metric):
         check_takes_a_matrix(metric)
         name = getattr(metric, "__name__", type(metric).__name__)
@@ -288,10 +296,58 @@ def as_metric(metric: object, caller: str = "EASTLoss") -> Metric:
     return _checks.fail(caller, "metric", expected, _checks.describe(metric), error=TypeError)
 
 
-def _named(name: object, caller: str, argument: str) -> Metric:
-    plain = _plain_name(name)
+def _named(
+    name: object,
+    caller: str,
+    argument: str,
+    classes: Sequence[Any] | None = None,
+    average: Any = None,
+) -> Metric:
+    match = _ONE_CLASS.fullmatch(name.strip()) if isinstance(name, str) else None
+    plain = _plain_name(name if match is None else match["stem"])
     found = _TABLE.get(plain) if isinstance(plain, str) else None
-    return found or _f_score(plain, caller, argument)
+    metric = found or _f_score(plain, caller, argument)
+    if match is None:
+        return metric
+    if metric.options.get("average") != "binary":
+        expected = "without a class for a metric of all classes"
+        _checks.fail(caller, argument, expected, repr(name), "Write for example f1[fraud].")
+    label = match["label"].strip()
+    if not isinstance(average, int):
+        average = class_index(caller, argument, label, classes)
+    options = {**metric.options, "average": average}
+    return replace(metric, name=f"{metric.name}[{label}]", options=options)
+
+
+def class_index(
+    caller: str,
+    argument: str,
+    label: str,
+    classes: Sequence[Any] | None,
+    size: int | None = None,
+) -> int:
+    """The index of the class that is written ``label``: its label, or its index where labels are no numbers.
+
+    Examples
+    --------
+    >>> class_index("f", "metric", "fraud", ["fraud", "ok"]), class_index("f", "metric", "1", None)
+    (0, 1)
+    """
+    count = size if classes is None else len(classes)
+    names = [str(known) for known in (range(count or 0) if classes is None else classes)]
+    if label in names:
+        return names.index(label)
+    numbered = not any(isinstance(known, int | float | np.number) for known in classes or ())
+    if numbered and label.isdecimal() and (count is None or int(label) < count):
+        return int(label)
+    if classes is None and count is None:
+        advice = "Labels are known to estimators, compare, and tune_decision(classes=)."
+        return _checks.fail(caller, argument, "about a class by its index", repr(label), advice)
+    expected = "about known classes, " + ", ".join(names[:10]) + ("" if len(names) <= 10 else ", …")
+    advice = _checks.near_misses(label, names)
+    if classes is None and not label.isdecimal():
+        advice = "Pass classes=, the labels in the order of the columns."
+    return _checks.fail(caller, argument, expected, repr(label), advice)
 
 
 def _plain_name(name: Any) -> Any:

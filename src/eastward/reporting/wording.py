@@ -120,9 +120,12 @@ def metric_title(name: str) -> str:
 
     Examples
     --------
-    >>> metric_title("f1_macro"), metric_title("balanced_accuracy")
-    ('macro F1', 'balanced accuracy')
+    >>> metric_title("f1_macro"), metric_title("balanced_accuracy"), metric_title("f1[fraud]")
+    ('macro F1', 'balanced accuracy', 'F1 of fraud')
     """
+    if name.endswith("]"):
+        stem, _, label = name[:-1].partition("[")
+        return f"{metric_title(stem)} of {label}"
     stem, _, average = name.rpartition("_")
     if stem and average in _AVERAGES:
         return f"{average} {metric_title(stem)}"
