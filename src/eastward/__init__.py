@@ -1,6 +1,6 @@
 """Train, decide and report with the one metric you are judged by.
 
-``import eastward`` loads nothing heavy: every name is loaded when it is first used, the losses with torch and no more.
+``import eastward`` loads nothing heavy. Each name is loaded on first use; the losses load torch and nothing else.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _LAZY = {
 _MODULES = ("annealing", "baselines", "metrics", "theory")
 
 
-# Type checkers read the imports above, and are to notice a name that does not exist.
+# Hidden from type checkers, which read the imports above and so report names that do not exist.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
@@ -114,7 +114,7 @@ if not TYPE_CHECKING:
         except ModuleNotFoundError as error:
             message = f"{name} needs {error.name}: install it with  pip install 'eastward[{extra}]'"
             raise ModuleNotFoundError(message, name=error.name) from error
-        globals()[name] = found  # the next time it is there already
+        globals()[name] = found  # so that the next access skips this function
         return found
 
 

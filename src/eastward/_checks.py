@@ -1,8 +1,8 @@
 """Every argument check and its message.
 
-One shape of sentence everywhere: *argument of function must be expectation; got value. What to do.*
-``TypeError`` for wrong types, ``ValueError`` for wrong values. Checks that look at tensor values are skipped
-while a graph is being compiled or vectorised (they would stall or break it) and on request.
+Every message has one shape: *argument of function must be expectation; got value. What to do.*
+``TypeError`` for wrong types, ``ValueError`` for wrong values. Checks that read tensor values are skipped
+while a graph is compiled or vectorised, which they would stall or break, and on request.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from eastward._messages import seed as seed
 from eastward._messages import whole_number as whole_number
 
 MAX_TEMPERATURE = 0.4
-# Far below any use; much less would be zero in float32.
+# Far below any useful temperature; a much smaller one would be zero in float32.
 MIN_TEMPERATURE = 1e-30
 
 
 def can_inspect(*tensors: Tensor | None) -> bool:
-    """Whether tensor values may be read now: not while compiling, or inside ``torch.func``."""
+    """Whether tensor values may be read now: not during compilation, and not inside ``torch.func``."""
     if torch.compiler.is_compiling():
         return False
     return not any(t is not None and (t.is_meta or not has_memory(t)) for t in tensors)
 
 
 def has_memory(tensor: Tensor) -> bool:
-    """Whether the numbers of a tensor lie in memory; those inside ``torch.func`` do not."""
+    """Whether a tensor has storage in memory; tensors inside ``torch.func`` have none."""
     try:
         return tensor.data_ptr() != 0 or tensor.numel() == 0
     except (NotImplementedError, RuntimeError):
@@ -49,14 +49,14 @@ def has_memory(tensor: Tensor) -> bool:
 
 
 def tensor(caller: str, argument: str, value: object) -> None:
-    """``value`` must be a tensor."""
+    """Check that ``value`` is a tensor."""
     if not isinstance(value, Tensor):
         advice = "Convert it with torch.as_tensor."
         fail(caller, argument, "a torch.Tensor", describe(value), advice, error=TypeError)
 
 
 def numeric(caller: str, argument: str, value: object) -> Tensor:
-    """``value`` as a tensor: it must be one, or an array or nested list of real numbers."""
+    """Return ``value`` as a tensor: a tensor, array or nested list of real numbers."""
     try:
         given = torch.as_tensor(_writable(value))
     except (TypeError, ValueError, RuntimeError):
@@ -67,20 +67,20 @@ def numeric(caller: str, argument: str, value: object) -> Tensor:
 
 
 def _writable(value: Any) -> Any:
-    """An array that PyTorch takes without a warning; it knows none that must not be written to."""
+    """Copy a read-only array, because PyTorch warns about those."""
     flags = getattr(value, "flags", None)
     return value.copy() if flags is not None and not getattr(flags, "writeable", True) else value
 
 
 def real_numbers(caller: str, argument: str, value: Tensor) -> None:
-    """``value`` must be dense and must not be complex."""
+    """Check that ``value`` is dense and not complex."""
     _layout(caller, argument, value)
     if value.is_complex():
         fail(caller, argument, "real numbers", describe(value), error=TypeError)
 
 
 def beside_rows(caller: str, argument: str, value: object, rows: Tensor) -> Tensor:
-    """``value`` as a tensor that can be broadcast with ``rows``, of their dtype and on their device."""
+    """Return ``value`` as a tensor that broadcasts with ``rows``, in their dtype and on their device."""
     if isinstance(value, Tensor) and value.is_meta and not rows.is_meta:
         fail(caller, argument, "a tensor with values", "one on the meta device")
     given = torch.as_tensor(value, dtype=rows.dtype, device=rows.device)
@@ -93,7 +93,7 @@ def beside_rows(caller: str, argument: str, value: object, rows: Tensor) -> Tens
 
 
 def floating(caller: str, argument: str, value: Tensor) -> None:
-    """``value`` must have a floating dtype."""
+    """Check that ``value`` has a floating dtype."""
     tensor(caller, argument, value)
     if not value.is_floating_point():
         advice = "Convert it with .float()."
@@ -101,7 +101,7 @@ def floating(caller: str, argument: str, value: Tensor) -> None:
 
 
 def ordinary_logits(caller: str, value: object) -> None:
-    """Logits must be a dense floating tensor with values and at least one column."""
+    """Check that the logits are a dense floating tensor with values and at least one column."""
     floating(caller, "logits", value)  # type: ignore[arg-type]  # which is what it looks at
     if isinstance(value, Tensor):
         _dense(caller, "logits", value)
@@ -111,14 +111,14 @@ def ordinary_logits(caller: str, value: object) -> None:
 
 
 def beside(caller: str, argument: str, value: Any, logits: Tensor) -> None:
-    """``value`` must be a dense tensor of real numbers on the logits' device."""
+    """Check that ``value`` is a dense tensor of real numbers on the logits' device."""
     same_device(caller, argument, value, "logits", logits)
     _dense(caller, argument, value)
     real_numbers(caller, argument, value)
 
 
 def same_device(caller: str, argument: str, value: Tensor, other: str, there: Tensor) -> None:
-    """``value`` must be where the argument called ``other`` is."""
+    """Check that ``value`` is on the device of the argument called ``other``."""
     if value.device != there.device:
         expected = f"on the {other}' device {there.device}"
         fail(caller, argument, expected, f"a tensor on {value.device}", "Move it with .to().")
@@ -149,12 +149,12 @@ def _is_emptied(value: Tensor) -> bool:
     try:
         return value.untyped_storage().nbytes() == 0
     except (NotImplementedError, RuntimeError):
-        # Inside torch.func there is no storage to look at.
+        # Tensors inside torch.func have no storage.
         return False
 
 
 def temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
-    """``value`` must be a temperature: a number in (0, 0.4], or a tensor of such numbers."""
+    """Check a temperature: a number in (0, 0.4], or a tensor of such numbers."""
     advice = "Start at 0.2 and cool towards 0; above 0.4 the step is no longer monotone."
     if isinstance(value, Tensor):
         # One unit in the last place is allowed: 0.4 rounds up in float32 and bfloat16.
@@ -169,7 +169,7 @@ def temperature(caller: str, value: object, *, argument: str = "temperature") ->
 
 
 def step_height(caller: str, value: object, *, argument: str = "delta") -> None:
-    """``value`` must be a number in [0, 0.5], or a tensor of such numbers."""
+    """Check the height of a step: a number in [0, 0.5], or a tensor of such numbers."""
     advice = "Above 0.5 the step would fall in the middle; Bridging the Gap uses 0.2."
     if isinstance(value, Tensor):
         real_numbers(caller, argument, value)
@@ -181,7 +181,7 @@ def step_height(caller: str, value: object, *, argument: str = "delta") -> None:
 
 
 def one_temperature(caller: str, value: object, *, argument: str = "temperature") -> None:
-    """``value`` must be one temperature: a number, or a tensor that holds one."""
+    """Check a single temperature: a number, or a tensor that holds one."""
     if isinstance(value, Tensor) and value.numel() != 1:
         fail(caller, argument, "one number in (0, 0.4]", describe(value))
     temperature(caller, value, argument=argument)
@@ -191,12 +191,12 @@ def one_temperature(caller: str, value: object, *, argument: str = "temperature"
 
 
 def threshold_in_range(caller: str, value: object) -> None:
-    """``value`` must be a threshold in [0, 1], or a tensor of such numbers."""
+    """Check a threshold: a number in [0, 1], or a tensor of such numbers."""
     _numbers(caller, "tau", value, "in [0, 1]", lambda tau: (tau >= 0) & (tau <= 1))
 
 
 def steepness(caller: str, value: object) -> None:
-    """``value`` must be a steepness > 0, or a tensor of such numbers."""
+    """Check a steepness: a number above 0, or a tensor of such numbers."""
     _numbers(caller, "k", value, "> 0", lambda k: k > 0)
 
 
@@ -235,7 +235,7 @@ def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
 
 
 def ignore_index(caller: str, value: object) -> int | None:
-    """``value`` must be an integer, or None if no label is ignored."""
+    """Check an ignored label: an integer, or None if no label is ignored."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -247,7 +247,7 @@ def ignore_index(caller: str, value: object) -> int | None:
 
 
 def finite(caller: str, argument: str, value: Tensor) -> None:
-    """``value`` must hold no NaN and no infinity."""
+    """Check that ``value`` contains neither NaN nor infinity."""
     good = torch.isfinite(value)
     if bool(good.all()):
         return
@@ -262,7 +262,7 @@ def finite(caller: str, argument: str, value: Tensor) -> None:
 
 
 def probabilities(caller: str, value: Tensor) -> None:
-    """``value`` must lie in [0, 1]."""
+    """Check that ``value`` lies in [0, 1]."""
     outside = ~((value >= 0) & (value <= 1))
     if bool(outside.any()):
         count, example = int(outside.sum()), float(value[outside].flatten()[0])
@@ -277,7 +277,7 @@ def probabilities(caller: str, value: Tensor) -> None:
 
 
 def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int | None) -> None:
-    """Labels must be integers in [0, num_classes) or the ignored one."""
+    """Check that labels are integers in [0, num_classes), or the ignored label."""
     tensor(caller, "targets", targets)
     if targets.is_floating_point() or targets.is_complex():
         advice = "Class indices are needed: targets.long(); for one-hot rows targets.argmax(1)."
@@ -301,7 +301,7 @@ def class_targets(caller: str, targets: Tensor, num_classes: int, ignored: int |
 
 
 def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None:
-    """Labels must be zeros and ones, or the ignored one."""
+    """Check that labels are zeros and ones, or the ignored label."""
     tensor(caller, "targets", targets)
     real_numbers(caller, "targets", targets)
     if not can_inspect(targets) or targets.dtype == torch.bool:
@@ -316,13 +316,13 @@ def indicator_targets(caller: str, targets: Tensor, ignored: int | None) -> None
 
 
 def weights(caller: str, sample_weight: Tensor) -> None:
-    """Sample weights must be finite and not negative."""
+    """Check that sample weights are finite and not negative."""
     tensor(caller, "sample_weight", sample_weight)
     real_numbers(caller, "sample_weight", sample_weight)
     if not can_inspect(sample_weight) or sample_weight.numel() == 0:
         return
     low, high = sample_weight.detach().aminmax()
-    # NaN is neither.
+    # This also rejects NaN.
     if low >= 0 and high < torch.inf:
         return
     bad = ~(torch.isfinite(sample_weight) & (sample_weight >= 0))
@@ -334,9 +334,9 @@ def weights(caller: str, sample_weight: Tensor) -> None:
 def prior(
     caller: str, value: Any, size: int | None, *, sums_to_one: bool = True, look: bool = True
 ) -> Tensor:
-    """Return the class prior as a tensor: ``size`` (None: any count of) numbers >= 0 that sum to one.
+    """Return the class prior as a tensor of ``size`` numbers >= 0 that sum to one; None allows any size.
 
-    ``look`` is False for one whose numbers were looked at before.
+    ``look`` is False for a prior whose values were checked before.
     """
     try:
         given = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
@@ -361,7 +361,7 @@ def prior(
 def beta(caller: str, value: Any, num_classes: int) -> Tensor:
     """Return beta as ``num_classes`` (or one) float64 numbers > 0.
 
-    A mapping from class to beta leaves the classes that it does not name at 1.
+    Classes that a mapping does not name get a beta of 1.
     """
     if isinstance(value, Mapping):
         value = _beta_from_mapping(caller, value, num_classes)
@@ -407,7 +407,7 @@ def cost(caller: str, value: Any, num_classes: int) -> Tensor:
 
 
 def metric_value(name: str, value: object, table: Tensor) -> None:
-    """What a metric returns must be a 0-d tensor that is still connected to the table."""
+    """Check that a metric returned a 0-d tensor that is still connected to the table."""
     if not isinstance(value, Tensor) or value.dim() != 0:
         advice = "Return one number per call, for example by .mean()."
         fail(name, "the result", "a 0-d tensor", describe(value), advice, error=TypeError)

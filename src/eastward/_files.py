@@ -1,4 +1,4 @@
-"""Files that somebody else may have written, or left behind."""
+"""Read and write files safely: others may have written them, or left them half-written."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = [
     "write_whole",
 ]
 
-# The end of the name of a folder that is being replaced.
+# Ends the name of a folder that is being replaced.
 OLD = "old"
 
-# No document of ours comes near it.
+# Far more than any document that this library writes.
 MOST_BYTES = 256 << 20
 
 
 def read_document(path: Path) -> Any:
-    """The JSON in a regular file of bounded size; a pipe or a device would keep its reader waiting for ever.
+    """Read JSON from a regular file of bounded size; a pipe or a device could block for ever.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ValueError
-        If it is no regular file, too large, nested too deeply, or no JSON.
+        If it is not a regular file, too large, nested too deeply, or not JSON.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def read_document(path: Path) -> Any:
         ...
     ValueError: null is not a regular file
     """
-    # Without waiting: to open a pipe that nobody writes to would block.
+    # Non-blocking, because opening a pipe that nobody writes to would wait for ever.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
         facts = os.fstat(handle)
@@ -63,7 +63,7 @@ def read_document(path: Path) -> Any:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that whoever is stopped, killed or out of room leaves the one of before.
+    """Replace a file in one step, so that a kill or a full disk leaves the old one intact.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def beside(path: Path, end: str) -> Path:
-    """A hidden name beside ``path`` that no other process or thread takes."""
+    """Return a hidden name beside ``path`` that no other process or thread uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.{end}")
 
 
 def restore(path: Path) -> None:
-    """Give a folder its name again if a process was killed between taking it away and putting the next one there.
+    """Restore a folder that a killed process had moved aside but not yet replaced.
 
     Examples
     --------
@@ -112,14 +112,14 @@ def restore(path: Path) -> None:
 
 
 def check_regular(folder: Path) -> None:
-    """Refuse a folder in which something is neither a file nor a folder, wherever it lies."""
+    """Refuse a folder that contains, at any depth, anything but files and folders."""
     odd = [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]
     if odd:
         raise ValueError(f"{odd[0].relative_to(folder)} is not a regular file")
 
 
 def remove_leftovers(folder: Path, start: str = ".") -> None:
-    """Remove what killed processes left: ``START PID.part`` or ``START PID-ANYTHING.part`` of such as no longer run.
+    """Remove leftovers of dead processes, named ``START PID.part`` or ``START PID-ANYTHING.part``.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def remove_leftovers(folder: Path, start: str = ".") -> None:
 
 
 def _of_the_dead(folder: Path, start: str, end: str) -> Iterator[Path]:
-    """``START PID.END`` and ``START PID-ANYTHING.END`` of processes that no longer run."""
+    """List ``START PID.END`` and ``START PID-ANYTHING.END`` of processes that no longer run."""
     for path in folder.glob(f"{glob.escape(start)}*.{end}"):
         number = path.name.removeprefix(start).removesuffix(f".{end}").partition("-")[0]
         if number.isdigit() and not _is_running(int(number)):

@@ -1,7 +1,7 @@
-"""The one shape of message, and the checks that need no tensor.
+"""The shape of every error message, and the checks that need no tensor.
 
-*argument of function must be expectation; got value. What to do.* Nothing here loads torch, so that a command can say
-what is wrong with its input without waiting for it.
+*argument of function must be expectation; got value. What to do.* Nothing here loads torch, so that a command can
+report bad input without waiting for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fail(
     *,
     error: type[Exception] = ValueError,
 ) -> NoReturn:
-    """Raise ``error`` with the sentence that every message of this library has.
+    """Raise ``error`` with a message in the shape that the whole library uses.
 
     Examples
     --------
@@ -55,8 +55,8 @@ def fail(
 
 
 def describe(value: object) -> str:
-    """A short account of ``value`` for a message: shape and dtype of a tensor, else its type and repr."""
-    torch = sys.modules.get("torch")  # whoever has a tensor has loaded it
+    """Describe ``value`` for a message: shape and dtype of a tensor, otherwise type and repr."""
+    torch = sys.modules.get("torch")  # torch is loaded already if the value can be a tensor
     if torch is not None and isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and dtype {value.dtype}"
     text = " ".join(repr(value).split())
@@ -66,7 +66,7 @@ def describe(value: object) -> str:
 def one_of(
     caller: str, argument: str, value: object, allowed: Sequence[str], *, otherwise: str = ""
 ) -> None:
-    """``value`` must be one of the strings ``allowed``."""
+    """Check that ``value`` is one of the strings ``allowed``."""
     if isinstance(value, str) and value in allowed:
         return
     expected = (
@@ -79,7 +79,7 @@ def one_of(
 
 
 def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | None = None) -> str:
-    """«Did you mean ...?» for a misspelt name, or an empty string."""
+    """Return "Did you mean ...?" for a misspelt name, or an empty string."""
     if not isinstance(value, str):
         return ""
     close = [hints[value.lower()]] if hints and value.lower() in hints else []
@@ -90,7 +90,7 @@ def near_misses(value: object, known: Iterable[str], hints: Mapping[str, str] | 
 
 
 def real(caller: str, argument: str, value: object) -> float:
-    """``value`` must be a finite real number; returns it as a float."""
+    """Check that ``value`` is a finite real number, and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         fail(caller, argument, "a real number", describe(value), error=TypeError)
     if not math.isfinite(value):
@@ -99,7 +99,7 @@ def real(caller: str, argument: str, value: object) -> float:
 
 
 def in_unit_interval(caller: str, argument: str, value: object) -> float:
-    """``value`` must lie strictly between 0 and 1."""
+    """Check that ``value`` lies strictly between 0 and 1."""
     number = real(caller, argument, value)
     if not 0 < number < 1:
         fail(caller, argument, "strictly between 0 and 1", value)
@@ -107,7 +107,7 @@ def in_unit_interval(caller: str, argument: str, value: object) -> float:
 
 
 def decay(caller: str, argument: str, value: object) -> float:
-    """``value`` must be in [0, 1): how much of the past stays."""
+    """Check a decay in [0, 1): the share of the past that is kept."""
     number = real(caller, argument, value)
     if not 0 <= number < 1:
         fail(caller, argument, "in [0, 1)", value, "Use for example 0.9, or None to switch it off.")
@@ -115,14 +115,14 @@ def decay(caller: str, argument: str, value: object) -> float:
 
 
 def boolean(caller: str, argument: str, value: object) -> bool:
-    """``value`` must be True or False (NumPy's are welcome)."""
+    """Check that ``value`` is True or False; NumPy's booleans count."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
     return fail(caller, argument, "True or False", describe(value), error=TypeError)
 
 
 def positive(caller: str, argument: str, value: object) -> float:
-    """``value`` must be a finite real number > 0; returns it as a float."""
+    """Check that ``value`` is a finite real number > 0, and return it as a float."""
     number = real(caller, argument, value)
     if number <= 0:
         fail(caller, argument, "> 0", value)
@@ -130,7 +130,7 @@ def positive(caller: str, argument: str, value: object) -> float:
 
 
 def not_negative(caller: str, argument: str, value: object) -> float:
-    """``value`` must be a finite real number >= 0; returns it as a float."""
+    """Check that ``value`` is a finite real number >= 0, and return it as a float."""
     number = real(caller, argument, value)
     if number < 0:
         fail(caller, argument, ">= 0", value)
@@ -140,7 +140,7 @@ def not_negative(caller: str, argument: str, value: object) -> float:
 def whole_number(
     caller: str, argument: str, value: object, *, at_least: int, at_most: int | None = None
 ) -> int:
-    """``value`` must be an integer from ``at_least`` to ``at_most``; returns it as an int."""
+    """Check that ``value`` is an integer from ``at_least`` to ``at_most``, and return it as an int."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         fail(caller, argument, "an integer", describe(value), error=TypeError)
     if value < at_least:
@@ -151,12 +151,12 @@ def whole_number(
 
 
 def seed(caller: str, value: object) -> int:
-    """``random_state`` must be an integer that a generator can be seeded with; returns it as an int."""
+    """Check that ``random_state`` can seed a generator, and return it as an int."""
     return whole_number(caller, "random_state", value, at_least=0, at_most=2**63 - 1)
 
 
 def path(caller: str, argument: str, value: object) -> Path:
-    """``value`` must be a path that is not empty; returns it as a Path."""
+    """Check that ``value`` is a path that is not empty, and return it as a Path."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         fail(caller, argument, "a path", describe(value), error=TypeError)
     text = os.fspath(value)

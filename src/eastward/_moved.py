@@ -11,7 +11,7 @@ __all__ = ["moved"]
 
 
 def moved(old: str, new: str) -> None:
-    """Let the module ``old`` and its submodules be those of ``new``.
+    """Make the module ``old`` and its submodules aliases of ``new``.
 
     Saved models name classes by their path, so the old paths must lead to the same classes, not to copies.
     """

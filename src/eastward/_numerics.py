@@ -1,4 +1,4 @@
-"""Gradient-safe arithmetic, in one place: no other module holds an epsilon.
+"""Arithmetic with safe gradients. No other module contains an epsilon.
 
 The value *and* the gradient must stay finite. ``torch.where(den != 0, num / den, 0)`` does not achieve that:
 the unselected branch still sends ``0 * inf = NaN`` backwards. So denominators are replaced first and the
@@ -12,9 +12,9 @@ import math
 import torch
 from torch import Tensor
 
-# Masses below this share of the whole do not exist, in any dtype: the square root of the smallest normal float32.
-# Autograd divides by the square of a denominator, which must not underflow, and a slope of its inverse must still be
-# a float32, or value and gradient would depend on the dtype of the logits.
+# Masses below this share of the whole count as zero in every dtype: the square root of the smallest normal float32.
+# Autograd divides by the square of a denominator, which must not underflow, and the slope of its inverse must still
+# fit a float32. Otherwise value and gradient would depend on the dtype of the logits.
 VANISHED = math.sqrt(torch.finfo(torch.float32).tiny)
 
 
@@ -44,7 +44,7 @@ def safe_divide(numerator: Tensor, denominator: Tensor, default: float = 0.0) ->
     >>> safe_divide(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]))
     tensor([0.5000, 0.0000])
     """
-    # asked this way round, NaN does not count as vanished: what went wrong before must not look like a zero
+    # written so that NaN does not count as zero: an earlier mistake must stay visible
     vanished = denominator.abs() <= VANISHED
     quotient = numerator / torch.where(vanished, 1.0, denominator)
     return torch.where(vanished, default, quotient)
@@ -59,5 +59,5 @@ def safe_sqrt(value: Tensor) -> Tensor:
     >>> safe_sqrt(torch.tensor([4.0, 0.0]))
     tensor([2., 0.])
     """
-    vanished = value <= VANISHED  # NaN has not, and stays NaN
+    vanished = value <= VANISHED  # NaN compares false and stays NaN
     return torch.where(vanished, 0.0, torch.where(vanished, 1.0, value).sqrt())

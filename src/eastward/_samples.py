@@ -1,4 +1,4 @@
-"""Samples in a row: spatial dimensions are samples like any other."""
+"""Flatten spatial dimensions: every position is a sample like any other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def flatten_samples(
 
 
 def flat_weight(caller: str, sample_weight: Tensor | None, targets: Tensor) -> Tensor | None:
-    """Weights of shape ``(N,)`` or of the targets' shape, flattened like the targets."""
+    """Flatten weights of shape ``(N,)`` or of the targets' shape, as the targets are flattened."""
     if sample_weight is None:
         return None
     if sample_weight.shape == targets.shape:

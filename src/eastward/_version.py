@@ -1,3 +1,3 @@
-"""The version, where every layer may read it."""
+"""The version of the package, in a module that every layer may import."""
 
 __version__ = "0.2.0"

@@ -1,7 +1,7 @@
-"""Views of objects in a notebook, drawn by :mod:`eastward.reporting` when a notebook asks for them.
+"""Notebook views of objects, drawn by :mod:`eastward.reporting` on demand.
 
-Reports stand above the objects that they show and know them; the objects know no reports. So the renderer is looked
-up by its name, as lazy names in ``eastward`` are, and nothing of it is loaded before somebody looks.
+Reports import the objects that they show, never the other way round. So the renderer is looked up by name, like the
+lazy names in ``eastward``, and is not loaded before a notebook shows something.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ RENDERER = "eastward.reporting.notebook"
 
 
 def comparison_html(comparison: Any) -> str:
-    """``Comparison._repr_html_``: verdict, picture and sorted table."""
+    """Render a comparison: verdict, picture and sorted table."""
     html: str = importlib.import_module(RENDERER).comparison_view(comparison.to_dict())
     return html
 
 
 def classifier_html(classifier: Any) -> str:
-    """``_html_repr`` of the estimators: what a fitted one reaches and decides; scikit-learn's diagram before that."""
+    """Render an estimator: score and decision once it is fitted, scikit-learn's diagram before."""
     if not hasattr(classifier, "report_"):
         diagram: str = importlib.import_module("sklearn.utils").estimator_html_repr(classifier)
         return diagram

@@ -1,8 +1,8 @@
 r"""Temperature schedules: plain callables from a step to a temperature.
 
-Whoever owns the step (a callback, or your own loop) assigns ``loss.temperature = schedule(step)``; the loss never
-counts. A schedule is a frozen record of its parameters, so pickling or ``dataclasses.asdict`` saves it whole. The
-plateau-driven :class:`PlateauCooling` has a state, saved and restored like a PyTorch scheduler's.
+A callback, or your own loop, counts the steps and assigns ``loss.temperature = schedule(step)``; the loss itself never
+counts. A schedule is a frozen record of its parameters, so pickling or ``dataclasses.asdict`` saves all of it.
+:class:`PlateauCooling` has a state, which is saved and restored like that of a PyTorch scheduler.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ALIGNED_LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) *
 
 
 def _check_number(value: object) -> None:
-    """A value to be minimised must be a number; NaN is one, and no improvement."""
+    """Check a value to be minimised. NaN is allowed, and never counts as an improvement."""
     if isinstance(value, bool) or not isinstance(value, Real):
         got = _checks.describe(value)
         _checks.fail("PlateauCooling.step", "value", "a number", got, error=TypeError)
 
 
 def _step(value: object) -> float:
-    """``value`` must be a number of steps that have been taken."""
+    """Check a number of steps taken so far."""
     number = _checks.real("a schedule", "step", value)
     if number < 0:
         _checks.fail("a schedule", "step", "at least 0", value)
@@ -85,7 +85,7 @@ class _Constant:
 
 
 def geometric_schedule(start: float = 0.2, rate: float = 0.9, *, floor: float = 1e-6) -> _Geometric:
-    r"""The papers' cooling :math:`T_k = T_0 r^k`, held at ``floor``.
+    r"""Cool geometrically as in the papers, :math:`T_k = T_0 r^k`, down to ``floor``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def geometric_schedule(start: float = 0.2, rate: float = 0.9, *, floor: float = 
     rate : float, default=0.9
         :math:`r`, in (0, 1); the papers search {0.8, 0.9}.
     floor : float, default=1e-6
-        Never cooler than this.
+        Lowest temperature.
 
     Returns
     -------
@@ -119,14 +119,14 @@ def geometric_schedule(start: float = 0.2, rate: float = 0.9, *, floor: float = 
 
 
 def linear_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Linear:
-    """From ``start`` to ``end`` in equal steps, then constant.
+    """Cool from ``start`` to ``end`` in equal steps, then stay constant.
 
     Parameters
     ----------
     start, end : float
         Temperatures in (0, 0.4].
     steps : int
-        How many steps the way takes.
+        Number of steps from one to the other.
 
     Returns
     -------
@@ -143,14 +143,14 @@ def linear_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Li
 
 
 def cosine_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Cosine:
-    """From ``start`` to ``end`` along half a cosine: slow, fast, slow; then constant.
+    """Cool from ``start`` to ``end`` along half a cosine (slow, fast, slow), then stay constant.
 
     Parameters
     ----------
     start, end : float
         Temperatures in (0, 0.4].
     steps : int
-        How many steps the way takes.
+        Number of steps from one to the other.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def cosine_schedule(start: float = 0.2, end: float = 0.01, *, steps: int) -> _Co
 
 
 def constant_schedule(value: float = 0.2) -> _Constant:
-    """A constant temperature, as in Bridging the Gap.
+    """Keep the temperature constant, as in Bridging the Gap.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ def _check_ends(caller: str, start: float, end: float, steps: int) -> None:
 class PlateauCooling:
     """Cool when the watched value stops improving, and stop when cooling no longer helps.
 
-    At each temperature training goes on until ``patience`` steps bring no improvement over the best value seen
-    at that temperature; then ``T <- rate * T``. When ``max_cold_steps`` coolings in a row bring no new overall
-    best, :attr:`finished` turns true.
+    Training stays at a temperature until ``patience`` steps bring no improvement over the best value seen there.
+    Then ``T <- rate * T``. When ``max_cold_steps`` coolings in a row bring no new overall best, :attr:`finished`
+    turns true.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class PlateauCooling:
     min_delta : float, default=0.0
         Smallest change that counts as an improvement.
     floor : float, default=1e-6
-        Never cooler than this.
+        Lowest temperature.
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class PlateauCooling:
         return self.cold_steps >= self.max_cold_steps
 
     def step(self, value: float) -> float:
-        """Take in a value to be minimised; return the temperature to go on with."""
+        """Record a value to be minimised, and return the next temperature."""
         _check_number(value)
         if value < self.best - self.min_delta:
             self.best, self.improved_here = value, True
@@ -282,11 +282,11 @@ class PlateauCooling:
         self.best_here, self.waited, self.improved_here = math.inf, 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes while it runs."""
+        """Return everything that changes while it runs."""
         return {name: getattr(self, name) for name in self._STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Continue from ``state``."""
         missing = [name for name in self._STATE if name not in state]
         if missing:
             _checks.fail(

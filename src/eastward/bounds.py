@@ -1,4 +1,4 @@
-r"""One-sided confidence bounds for rates: what held-out rows prove, not what they show.
+r"""One-sided confidence bounds for rates: what held-out rows prove, not just what they show.
 
 A recall of 0.93 on 30 rows proves less than on 3000. The bound of Clopper and Pearson is exact for a share of
 independent rows; other metrics are bounded by the bootstrap of their table.
@@ -12,7 +12,7 @@ from eastward import _checks
 
 __all__ = ["rate_bound"]
 
-# Halvings of [0, 1]: 2^-50 is below every rounding that is shown.
+# Halvings of [0, 1]: 2^-50 is finer than any number that is printed.
 HALVINGS = 50
 
 # Modified Lentz: the continued fraction converges in about sqrt(max(a, b)) terms.
@@ -22,25 +22,25 @@ MAX_TERMS, TINY, CONVERGED = 20_000, 1e-300, 1e-14
 def rate_bound(
     successes: float, rows: float, *, confidence: float = 0.95, upper: bool = False
 ) -> float:
-    r"""One-sided Clopper–Pearson bound for a share of rows.
+    r"""Compute the one-sided Clopper–Pearson bound for a share of rows.
 
     .. math:: L = \inf\{p : P(X \ge k \mid n, p) > 1 - \text{confidence}\}, \quad X \sim \mathrm{Bin}(n, p)
 
     Parameters
     ----------
     successes : float
-        ``k``: how many of the rows. Need not be whole: weighted rows have an effective number.
+        ``k``, the number of rows that count. It need not be whole: weighted rows have an effective number.
     rows : float
-        ``n``: of how many.
+        ``n``, the number of all rows.
     confidence : float, default=0.95
-        How often, at least, the bound is on the right side of the true share.
+        Probability with which the bound is on the right side of the true share.
     upper : bool, default=False
         Bound the share from above instead of from below.
 
     Returns
     -------
     float
-        In [0, 1]. Without rows nothing is known: 0 as a lower bound and 1 as an upper one.
+        In [0, 1]. Without any rows, the lower bound is 0 and the upper bound is 1.
 
     References
     ----------
@@ -86,7 +86,7 @@ def proves_rate(successes: float, rows: float, bound: float, *, confidence: floa
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: for whole a, P(X >= a) of Bin(a + b - 1, x)."""
+    """Compute the regularised incomplete beta function; for whole a, P(X >= a) of Bin(a + b - 1, x)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):

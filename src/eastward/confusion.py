@@ -1,8 +1,8 @@
-r"""Memberships and targets to a confusion matrix, or to its one-vs-rest counts.
+r"""From memberships and targets to a confusion matrix, or to its one-vs-rest counts.
 
 :math:`C[i, :] = \sum_{n:\,y_n = i} w_n\, g(p_n)`: rows are true classes, columns predicted ones. Every entry is a
-sum over samples, so matrices of disjoint batches add up to the matrix of their union; batches, accumulation
-and processes all rest on that.
+sum over samples, so the matrices of disjoint batches add up to the matrix of their union. Accumulation over batches
+and over processes rests on that.
 
 Metrics that need only the diagonal and the margins use :class:`Counts`, which never builds the d x d matrix.
 """
@@ -65,12 +65,12 @@ class Counts(NamedTuple):
         return self.tp + self.fp
 
     def stack(self) -> Tensor:
-        """The four rows as one ``(4, C)`` tensor, which adds up over batches."""
+        """Stack the four rows into one ``(4, C)`` tensor, which adds up over batches."""
         return torch.stack([self.tp, self.fp, self.fn, self.tn])
 
     @classmethod
     def unstack(cls, table: Tensor, *, exclusive: bool = True) -> Counts:
-        """The inverse of :meth:`stack`."""
+        """Split a stacked tensor into counts again; the inverse of :meth:`stack`."""
         tp, fp, fn, tn = table.unbind(0)
         return cls(tp, fp, fn, tn, exclusive)
 
@@ -89,7 +89,7 @@ def soft_confusion(
     prior: Any = None,
     ignore_index: int | None = -100,
 ) -> Confusion:
-    r"""Confusion matrix of soft (or one-hot) memberships.
+    r"""Compute the confusion matrix of soft (or one-hot) memberships.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def soft_confusion(
     targets : Tensor
         ``(N,)`` (or ``(N, ...)``) integer class indices.
     num_classes : int, optional
-        Must equal C; given only to have it checked.
+        Number of classes C, to be checked against the columns.
     sample_weight : Tensor, optional
-        ``(N,)`` or of the shape of ``targets``; finite, non-negative. Weight 2 equals repetition.
+        ``(N,)`` or of the shape of ``targets``; finite and not negative. Weight 2 counts a sample twice.
     prior : sequence of C numbers, optional
-        True class distribution. Rows become conditional means times ``prior``, so stratified batches estimate the
-        matrix of that distribution.
+        True class distribution. Each row becomes a conditional mean times its ``prior``, so that stratified batches
+        estimate the matrix of that distribution.
     ignore_index : int or None, default=-100
-        Samples with this label do not exist.
+        Samples with this label are left out.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def soft_confusion(
 
     Notes
     -----
-    With ``prior`` the row of a class without samples stays zero.
+    With ``prior``, the row of a class without samples stays zero.
 
     References
     ----------
@@ -148,7 +148,7 @@ def soft_counts(
     prior: Any = None,
     ignore_index: int | None = -100,
 ) -> Counts:
-    """One-vs-rest counts of soft memberships, in memory N·C: the C x C matrix is never built.
+    """Compute one-vs-rest counts of soft memberships without building the C x C matrix.
 
     Parameters
     ----------
@@ -157,18 +157,18 @@ def soft_counts(
     targets : Tensor
         ``(N,)`` (or ``(N, ...)``) integer class indices.
     num_classes : int, optional
-        Must equal C; given only to have it checked.
+        Number of classes C, to be checked against the columns.
     sample_weight : Tensor, optional
-        ``(N,)`` or of the shape of ``targets``; finite, non-negative. Weight 2 equals repetition.
+        ``(N,)`` or of the shape of ``targets``; finite and not negative. Weight 2 counts a sample twice.
     prior : sequence of C numbers, optional
-        True class distribution, if the batch has another one.
+        True class distribution, if it differs from that of the batch.
     ignore_index : int or None, default=-100
         Samples with this label are left out.
 
     Returns
     -------
     Counts
-        What ``counts_from_confusion(soft_confusion(...))`` returns.
+        Equal to ``counts_from_confusion(soft_confusion(...))``, with memory for N·C numbers only.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def multilabel_counts(
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Counts:
-    """Counts of independent binary columns.
+    """Compute the counts of independent binary columns.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def multilabel_counts(
     prior : sequence of L numbers, optional
         True rate of positives of each label.
     ignore_index : int or None, default=-100
-        Entries of the targets with this value do not exist.
+        Entries of the targets with this value are left out.
     reduce : callable, optional
         Sum over processes, needed only with ``prior``.
 
@@ -253,7 +253,7 @@ def hard_confusion(
     sample_weight: Tensor | None = None,
     ignore_index: int | None = -100,
 ) -> Confusion:
-    """Confusion matrix of predicted labels, in float64: the matrix that evaluation uses.
+    """Compute the confusion matrix of predicted labels in float64, as evaluation uses it.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def hard_confusion(
     sample_weight : Tensor, optional
         Of the same shape.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def hard_confusion(
 
 
 def counts_from_confusion(confusion: Confusion) -> Counts:
-    """One-vs-rest counts of a confusion matrix ``(C, C)``.
+    """Reduce a confusion matrix ``(C, C)`` to its one-vs-rest counts.
 
     Examples
     --------
@@ -302,15 +302,15 @@ def counts_from_confusion(confusion: Confusion) -> Counts:
     tp = confusion.diagonal()
     wrong = confusion - torch.diag_embed(tp)
     fp, fn = wrong.sum(0), wrong.sum(1)
-    # What others get right, and take for one another: the one is a sum without differences, which would have no digits
-    # left where one class holds nearly all mass; the other is small where classes are told apart.
+    # True negatives are what the other classes get right plus what they confuse among themselves. Neither part is a
+    # difference of large sums, which would lose its digits where one class holds nearly all the mass.
     right = _sums_of_others(tp)
     # Differences of equal sums round to about -1e-8; a count below zero would leave the metric's range.
     return Counts(tp, fp, fn, right + (wrong.sum() - fn - fp).clamp_min(0))
 
 
 def _sums_of_others(values: Tensor) -> Tensor:
-    """For each entry of ``(C,)`` the sum of all others, without subtracting anything."""
+    """Sum all other entries for each entry of ``(C,)``, without a subtraction."""
     nothing = values.new_zeros(1)
     before = torch.cat([nothing, values.cumsum(0)[:-1]])
     after = torch.cat([values.flip(0).cumsum(0)[:-1].flip(0), nothing])
@@ -352,7 +352,7 @@ def class_counts(
     )
     true, mass = labels.unsqueeze(1), weights.unsqueeze(1)
     blank = memberships.new_zeros(memberships.shape[1])
-    # Every count is a sum of its own: as a difference of two large ones a small one would have no digits left.
+    # Each count is summed on its own: as a difference of two large sums, a small count would lose its digits.
     found, missed = memberships * mass, complements(memberships) * mass
     return Counts(
         tp=blank.index_add(0, labels, found.gather(1, true).squeeze(1)),
@@ -363,7 +363,7 @@ def class_counts(
 
 
 def complements(memberships: Memberships) -> Tensor:
-    """One minus the memberships ``(N, C)``, with all digits: that of the largest is the sum of the others.
+    """Compute one minus the memberships ``(N, C)`` without cancellation.
 
     Examples
     --------
@@ -416,7 +416,7 @@ def _labels_and_weights(
     ignore_index: int | None,
     reduce: Reduce | None,
 ) -> tuple[Tensor, Tensor]:
-    """Labels that are safe to index with, and weights in which ignoring and the prior are folded."""
+    """Return labels that are safe as indices, and weights that include ignored samples and the prior."""
     weights = torch.ones_like(targets) if sample_weight is None else sample_weight
     labels, weights = masked_labels(targets, weights.to(memberships), ignore_index)
     if prior is not None:
@@ -427,7 +427,7 @@ def _labels_and_weights(
 def masked_labels(
     targets: Tensor, weights: Tensor, ignore_index: int | None
 ) -> tuple[Tensor, Tensor]:
-    """Class 0 and weight zero for ignored samples: 255 or -100 must never reach an index."""
+    """Give ignored samples class 0 and weight zero, so that 255 or -100 never becomes an index."""
     labels = targets.long()
     if ignore_index is None:
         return labels, weights
@@ -444,22 +444,22 @@ def weights_of_prior(
     *,
     look: bool = True,
 ) -> Tensor:
-    """Weights ``(..., N)`` by which every class has the mass that the prior gives it.
+    """Compute weights ``(..., N)`` that give every class the mass of its prior.
 
-    ``look`` is False for a prior whose numbers were looked at before.
+    ``look`` is False for a prior whose values were checked before.
     """
     wanted = _checks.prior("soft_confusion", prior, size, look=look).to(weights)
     blank = weights.new_zeros(*weights.shape[:-1], size)
     present = blank.scatter_add(-1, labels, weights)
     present = reduce(present) if reduce is not None else present
-    # An absent class has no weight to scale; ignored samples, which stand at class 0, weigh nothing.
+    # An absent class has no weight to scale. Ignored samples count as class 0 with weight zero.
     return weights * (wanted / present.clamp_min(VANISHED)).gather(-1, labels)
 
 
 def weights_of_rates(
     positive: Tensor, weights: Tensor, prior: Any, reduce: Reduce | None
 ) -> Tensor:
-    """Weights ``(..., N, L)`` by which every label has the share of positives that the prior gives it."""
+    """Compute weights ``(..., N, L)`` that give every label the rate of positives of its prior."""
     size = weights.shape[-1]
     rate = _checks.prior("multilabel_counts", prior, size, sums_to_one=False).to(weights)
     sides = (weights * (1 - positive), weights * positive)

@@ -20,7 +20,7 @@ __all__ = ["Constraint", "KeptConstraint", "parse_constraints", "split_constrain
 
 # predicted_rate[c]: the share of rows decided for c; coverage: the share of rows that are decided at all.
 OWN_NAMES = ("predicted_rate", "coverage")
-# Shares of independent rows, for which the bound of Clopper and Pearson is exact.
+# Shares of independent rows: the bound of Clopper and Pearson is exact for them.
 RATES = {"recall", "specificity", "precision"}
 
 N_BOOTSTRAPS = 400
@@ -33,7 +33,7 @@ _EXAMPLE = 'Write for example "recall[fraud] >= 0.9, precision[fraud] >= 0.5".'
 
 
 class Share(NamedTuple):
-    """Successes among rows, both in effective numbers."""
+    """A number of successes among a number of rows, both effective numbers."""
 
     successes: float
     rows: float
@@ -41,7 +41,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound for one number of the table of decisions.
+    """A bound on one number of the table of decisions.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Constraint:
     label : int or None
         Index of the class, for a metric of one class.
     at_least : bool
-        Whether the number must be at least the bound, or at most.
+        True for a lower bound, False for an upper one.
     bound : float
         The bound.
     text : str
-        The constraint as it was written, with blanks in order.
+        The constraint as it was written, with blanks tidied.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Constraint:
     text: str
 
     def value(self, table: Tensor) -> Tensor:
-        """The number at a table ``(C, K)``; column C of it, if there is one, holds the rows left undecided."""
+        """Evaluate the number at a table ``(C, K)``; column C, if there is one, holds undecided rows."""
         decided = table[:, : len(table)]
         if self.name == "coverage":
             return safe_divide(decided.sum(), table.sum())
@@ -75,12 +75,12 @@ class Constraint:
         return metrics.get(self.name, average="none")(decided)[self.label]
 
     def slack(self, table: Tensor) -> Tensor:
-        """By how much the constraint holds at a table; negative where it is broken."""
+        """Return by how much a table keeps the constraint; negative if it breaks it."""
         gap = self.value(table) - self.bound
         return gap if self.at_least else -gap
 
     def share(self, table: Tensor) -> Share | None:
-        """The share of rows that the number is, or None where it is none."""
+        """Return the number as a share of rows, or None if it is not one."""
         decided, label = table[:, : len(table)], self.label
         if self.name == "coverage":
             return Share(float(decided.sum()), float(table.sum()))
@@ -99,7 +99,7 @@ class Constraint:
         return Share(float(successes), float(rows))
 
     def proven(self, table: Tensor, confidence: float) -> bool:
-        """Whether a table of held-out rows, in effective numbers, proves the constraint."""
+        """Whether a table of held-out rows, in effective numbers, proves the constraint at ``confidence``."""
         share = self.share(table)
         if share is None:
             return self.proven_margin(table, confidence) >= 0
@@ -111,7 +111,7 @@ class Constraint:
         )
 
     def proven_value(self, table: Tensor, confidence: float) -> float:
-        """The one-sided bound: Clopper–Pearson for shares of rows, the bootstrap of the table for other metrics."""
+        """Return the one-sided bound: Clopper–Pearson for shares of rows, a bootstrap for other metrics."""
         share = self.share(table)
         if share is not None:
             return rate_bound(*share, confidence=confidence, upper=not self.at_least)
@@ -119,12 +119,12 @@ class Constraint:
         return float(np.quantile(values, 1 - confidence if self.at_least else confidence))
 
     def proven_margin(self, table: Tensor, confidence: float) -> float:
-        """By how much the bound keeps the constraint; negative where it does not."""
+        """Return by how much the bound keeps the constraint; negative if it does not."""
         gap = self.proven_value(table, confidence) - self.bound
         return gap if self.at_least else -gap
 
     def judged(self, table: Tensor, confidence: float) -> KeptConstraint:
-        """The constraint with what a table of held-out rows, in effective numbers, says about it."""
+        """Judge the constraint by a table of held-out rows, in effective numbers."""
         share = self.share(table)
         return KeptConstraint(
             self,
@@ -136,12 +136,12 @@ class Constraint:
         )
 
     def expected(self, table: Tensor) -> KeptConstraint:
-        """The constraint at a table that is believed, not counted."""
+        """Judge the constraint by an expected table, without labels."""
         value = float(self.value(table))
         return KeptConstraint(self, value, value, 0.0, None, float(self.slack(table)) >= 0)
 
     def _bootstrapped(self, table: Tensor) -> Any:
-        # Drawing rows with replacement is drawing cells of their table.
+        # To draw rows with replacement is to draw cells of their table.
         cells = table.flatten().numpy() / float(table.sum())
         generator = np.random.default_rng(0)
         drawn = generator.multinomial(max(1, round(float(table.sum()))), cells, size=N_BOOTSTRAPS)
@@ -151,7 +151,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class KeptConstraint:
-    """A constraint and what held-out rows say about it.
+    """A constraint, and whether held-out rows prove that it holds.
 
     Attributes
     ----------
@@ -160,9 +160,9 @@ class KeptConstraint:
     value, proven : float
         The number on held-out rows, and its one-sided bound.
     rows : float
-        How many rows the number rests on.
+        Number of rows behind the value.
     confidence : float or None
-        Of the bound; None where it is an expectation under other frequencies, without labels.
+        Confidence of the bound. None for an expectation under other class frequencies, where no labels are known.
     holds : bool
         Whether the bound keeps the constraint.
     """
@@ -188,7 +188,7 @@ class KeptConstraint:
 
 
 def split_constraints(caller: str, subject_to: Any) -> list[str]:
-    """The single constraints of a string with commas, or of several strings.
+    """Split a string at its commas, or several strings, into single constraints.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def split_constraints(caller: str, subject_to: Any) -> list[str]:
 def parse_constraints(
     caller: str, subject_to: Any, num_classes: int, classes: Sequence[Any] | None = None
 ) -> tuple[Constraint, ...]:
-    """Constraints from their words: a string with commas, or several strings.
+    """Parse constraints written in words: a string with commas, or several strings.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def _parse(caller: str, text: str, size: int, classes: Sequence[Any] | None) -> 
 
 
 def _checked_name(caller: str, name: str, label: int | None, size: int) -> int | None:
-    """The class index that the name needs; plain names of one class mean class 1 of two."""
+    """Find the class index of a name; without a class it means class 1 of two."""
     known = [*metrics.names(), *OWN_NAMES]
     if name in OWN_NAMES:
         if (name == "coverage") != (label is None):

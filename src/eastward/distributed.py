@@ -1,13 +1,13 @@
 """Differentiable sums over processes.
 
-Only the table of a batch travels, never the logits. The backward pass sums the incoming gradients over
-processes as well: each process holds the same loss of the summed table, so its own samples receive W times
-the gradient, and the averaging of DistributedDataParallel makes that exactly the gradient of one process
+Processes exchange the table of a batch, never the logits. The backward pass sums the incoming gradients over
+processes as well. Each process holds the same loss of the summed table, so its own samples receive W times the
+gradient. DistributedDataParallel averages over the W processes, which gives exactly the gradient of one process
 that holds all the data.
 
-A loss has the same slope at the summed table in every process, so that the sum of the gradients is this slope times
-the sum of what came down to the losses: on the way back one number travels (:func:`total_table`,
-:func:`summed_gradient`).
+A loss has the same slope at the summed table in every process. The sum of the gradients is therefore this slope times
+the sum of the losses' own gradients, and processes exchange a single number in the backward pass
+(:func:`total_table`, :func:`summed_gradient`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eastward.protocols import Reduce
 
 __all__ = ["agree_on_classes", "process_sum", "resolve_reduce", "summed_gradient", "total_table"]
 
-# Whether this build of torch knows processes at all.
+# Some builds of torch have no support for several processes.
 _AVAILABLE = dist.is_available()
 
 
@@ -43,7 +43,7 @@ class _AllReduceSum(torch.autograd.Function):
 
 
 def process_sum(table: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
-    """Sum of ``table`` over the processes of ``group``, differentiable.
+    """Sum ``table`` over the processes of ``group``, differentiably.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ class _SummedGradient(torch.autograd.Function):
 
 
 def total_table(table: Tensor, total: Tensor) -> Tensor:
-    """The sum ``total`` of the processes' tables, of which ``table`` is the differentiable part of this one."""
+    """Return the sum ``total`` over processes, with gradients through this process's ``table``."""
     joined: Tensor = _TotalTable.apply(table, total)  # type: ignore[no-untyped-call]  # torch has no types here
     return joined
 
 
 def summed_gradient(value: Tensor, reduce: Reduce) -> Tensor:
-    """The value as it is; on the way back, the sum of the processes' gradients by it.
+    """Return the value unchanged, but sum its gradient over processes in the backward pass.
 
     Examples
     --------
@@ -108,12 +108,12 @@ def summed_gradient(value: Tensor, reduce: Reduce) -> Tensor:
 
 
 def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | None:
-    """The sum over processes that ``process_group`` asks for, or None when there is only one process.
+    """Return the sum over processes that ``process_group`` asks for, or None for a single process.
 
     Parameters
     ----------
     process_group : "auto", None, or ProcessGroup
-        "auto" means all processes of an initialised job, None no reduction at all.
+        "auto" sums over all processes of an initialised job; None never sums.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | 
             return None
         process_group = None
     elif _AVAILABLE and process_group is dist.GroupMember.NON_GROUP_MEMBER:
-        # What ``new_group`` hands to processes that are not in the group.
+        # ``new_group`` returns this to processes outside the group.
         return None
     elif not (_AVAILABLE and isinstance(process_group, dist.ProcessGroup)):
         expected = "'auto', None, or a torch.distributed ProcessGroup"
@@ -145,7 +145,7 @@ def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | 
 def agree_on_classes(caller: str, logits: Tensor, reduce: Reduce) -> None:
     """Raise an error in every process if their logits have different numbers of columns.
 
-    Tables of different shapes cannot be added, and the libraries below end the program without saying why.
+    Tables of different shapes cannot be added, and the backend would end the program without an explanation.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def agree_on_classes(caller: str, logits: Tensor, reduce: Reduce) -> None:
     if processes * squares != total**2:
         got = f"{columns} in this process and {total / processes:g} in the mean over {processes:g}"
         advice = (
-            "Give every process the same classes, also those that its data lack; process_group=None "
+            "Give every process the same classes, even those that its data lack; process_group=None "
             "turns the sum over processes off."
         )
         _checks.fail(caller, "logits", "equally many columns in every process", got, advice)

@@ -1,4 +1,4 @@
-r"""Probabilities to memberships: a differentiable stand-in for the arg max.
+r"""From probabilities to memberships: a differentiable stand-in for the arg max.
 
 A sample belongs to each class to a degree: the soft step of its probability at a threshold, normalised over
 classes. With the dynamic threshold (the mean of the two largest probabilities) the membership tends to the
@@ -21,13 +21,13 @@ __all__ = ["class_probabilities", "soft_memberships", "top2_threshold"]
 
 
 def class_probabilities(logits: Logits, *, multilabel: bool = False) -> Tensor:
-    """Probabilities of flat logits: softmax over classes, or a sigmoid per column.
+    """Turn flat logits into probabilities: softmax over classes, or a sigmoid per column.
 
     Parameters
     ----------
     logits : Tensor
-        ``(N, C)``; one column is the positive class of a binary problem and is widened to two here, so that
-        nothing further on knows of the binary case.
+        ``(N, C)``. A single column is the positive class of a binary problem. It becomes two columns here, so that
+        later steps need no special case.
     multilabel : bool, default=False
         Each column is a binary problem of its own.
 
@@ -46,16 +46,16 @@ def class_probabilities(logits: Logits, *, multilabel: bool = False) -> Tensor:
     if multilabel:
         return torch.sigmoid(logits)
     if logits.shape[1] == 1:
-        # Two sigmoids rather than 1 - p: the small one of the two keeps its digits.
+        # Two sigmoids instead of 1 - p, so that the smaller one keeps its digits.
         return torch.cat([torch.sigmoid(-logits), torch.sigmoid(logits)], dim=1)
     return torch.softmax(logits, dim=1)
 
 
 def top2_threshold(probabilities: Tensor) -> Tensor:
-    """Mean of the two largest entries of each row, ``(N, C) -> (N, 1)``.
+    """Average the two largest entries of each row, ``(N, C) -> (N, 1)``.
 
-    Written without indices: classes that tie share the gradient equally, so the threshold does not depend on
-    the order of the classes, in value or in gradient.
+    It uses no indices, so tied classes share the gradient equally. Neither value nor gradient depends on the order
+    of the classes.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def soft_memberships(
     step: str | Step = "linear",
     detach_threshold: bool = False,
 ) -> Memberships:
-    r"""Degrees to which samples belong to classes, differentiable in the probabilities.
+    r"""Compute the degree to which each sample belongs to each class, differentiably.
 
     .. math::
         g_T(p)_k = \frac{\mathcal H_T(p_k, \tau(p))}{\sum_j \mathcal H_T(p_j, \tau(p))}, \qquad
@@ -89,7 +89,7 @@ def soft_memberships(
     probabilities : Tensor
         ``(N, C)`` with C >= 2, in [0, 1].
     temperature : Tensor or float, default=0.2
-        In (0, 0.4]; smaller is harder.
+        In (0, 0.4]; a lower one makes the step harder.
     threshold : "top2", float, or sequence of float, default="top2"
         The dynamic threshold, a fixed one in (0, 1), or a grid of fixed ones. With two classes a fixed threshold
         applies to the probability of class 1 and the two memberships are ``(1 - h, h)``.
@@ -142,7 +142,7 @@ def memberships_at(
     *,
     detach_threshold: bool = False,
 ) -> Memberships:
-    """Memberships at one threshold (None: dynamic), without checks; :func:`soft_memberships` has them."""
+    """Compute memberships at one threshold (None: dynamic), without the checks of :func:`soft_memberships`."""
     if threshold is not None and probabilities.shape[1] == 2:
         no, yes = probabilities.unbind(1)
         tau = probabilities.new_tensor(threshold)
@@ -155,5 +155,5 @@ def memberships_at(
         tau = probabilities.new_tensor(threshold)
     degrees = step(probabilities, tau, temperature)
     total = degrees.sum(dim=1, keepdim=True)
-    # Only a hard step at a fixed threshold can leave a row empty; such a sample belongs nowhere in particular.
+    # Only a hard step at a fixed threshold can leave a row empty; the sample then belongs to all classes equally.
     return safe_divide(degrees, total, default=1.0 / probabilities.shape[1])

@@ -1,7 +1,7 @@
-"""A trained model with its preprocessing as one folder that anybody may open.
+"""A trained model with its preprocessing, as one folder that is safe to open.
 
-``model/`` (whatever the classifier's own folder holds), ``preprocessing.skops`` and ``task.json``. Loading reads
-numbers and names, and builds only the types listed here; nothing in the folder is executed.
+The folder contains ``model/`` (written by the classifier), ``preprocessing.skops`` and ``task.json``. Loading reads
+numbers and names, and builds only the types listed here. Nothing in the folder is executed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = ["TableModel", "load_model", "save_model"]
 
 FORMAT, KIND = 2, "eastward.TableModel"
 TASK, PREPROCESSING, MODEL = "task.json", "preprocessing.skops", "model"
-# What preprocessing is made of, besides what skops trusts by itself (scikit-learn, plain numbers and arrays).
+# Parts of the preprocessing that skops does not trust by default, as it does scikit-learn, numbers and arrays.
 TRUSTED = (
     "numpy.dtype",
     "eastward.data.strings.DistinctStringEncoder",
     "eastward.data.vectorizer.finite_float32",
-    # as models of release 0.1 call them
+    # their names in models of release 0.1
     "eastward.tables.strings.DistinctStringEncoder",
     "eastward.tables.vectorizer.finite_float32",
     *(
@@ -75,14 +75,14 @@ TRUSTED = (
         )
     ),
 )
-# Rows that pass through the networks at once take about this much memory.
+# About as much memory as one pass of rows through the networks may take.
 FORWARD_BYTES = 96 << 20
-# Trees need little memory for a row; larger blocks are not faster.
+# Trees need little memory per row, and larger blocks are not faster.
 TREE_ROWS = 16_384
 
 
 class TableModel:
-    """A fitted classifier with the preprocessing that it was trained behind.
+    """A fitted classifier together with its preprocessing.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class TableModel:
         Fitted, from :func:`~eastward.data.make_vectorizer`.
     task : dict
         ``target``, ``columns`` (name and kind of each feature), ``judged_by`` (the metric, for classifiers that do not
-        know theirs) and whatever else should be remembered.
+        store it), and anything else worth keeping.
     """
 
     def __init__(self, classifier: Any, vectorizer: Pipeline, task: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ class TableModel:
 
     @property
     def metric(self) -> Metric:
-        """What the model is judged by."""
+        """The metric that the model is judged by."""
         own: Metric | None = getattr(self.classifier, "metric_", None)
         return metric_of(self.task["judged_by"]) if own is None else own
 
@@ -120,7 +120,7 @@ class TableModel:
 
     @property
     def block_rows(self) -> int:
-        """Rows for one pass through the networks, so that its memory stays small whatever their width."""
+        """Number of rows for one pass through the networks, chosen to bound its memory."""
         hidden = getattr(self.classifier, "hidden", None)
         if hidden is None:
             return TREE_ROWS
@@ -130,26 +130,26 @@ class TableModel:
 
     @property
     def batch_rows(self) -> int:
-        """Rows to read at once: whole blocks, so that a row's last digit is the same in a file and in a frame."""
+        """Number of rows to read at once: whole blocks, so that a file and a frame give identical digits."""
         return self.block_rows * max(1, 65_536 // self.block_rows)
 
     def vectors(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float32]:
-        """What the networks see of ``frame``: ``(rows, features)``, float32, nothing missing."""
+        """Convert ``frame`` to the networks' input: ``(rows, features)`` in float32, without gaps."""
         table = conform(frame, self.columns, first_row=first_row)
         return self._columnwise.transform(table)
 
     def predict_proba(self, frame: pd.DataFrame, *, first_row: int = 0) -> NDArray[np.float64]:
-        """Class probabilities as the classifier gives them."""
+        """Predict class probabilities."""
         return self._in_blocks(
             self.classifier.predict_proba, self.vectors(frame, first_row=first_row)
         )
 
     def log_probabilities(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Logarithms of :meth:`predict_proba`."""
+        """Predict logarithms of class probabilities."""
         return _logarithms(self.predict_proba(frame))
 
     def decided(self, probabilities: NDArray[Any]) -> NDArray[Any]:
-        """Labels for rows of :meth:`predict_proba`."""
+        """Decide labels from rows of :meth:`predict_proba`."""
         own = getattr(self.classifier, "labels_of", None)
         labels: NDArray[Any] = (
             self.classes[probabilities.argmax(axis=1)] if own is None else own(probabilities)
@@ -157,30 +157,30 @@ class TableModel:
         return labels
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        """Labels of ``frame``."""
+        """Predict the labels of ``frame``."""
         return self.decided(self.predict_proba(frame))
 
     def predictions(self, frame: pd.DataFrame, *, first_row: int = 0) -> pd.DataFrame:
-        """``prediction`` and a probability for each class, a row for each of ``frame``."""
+        """Predict a table with ``prediction`` and the probability of each class for every row of ``frame``."""
         probabilities = self.predict_proba(frame, first_row=first_row)
         names = [f"probability_{name}" for name in label_names(self.classes)]
         scores = dict(zip(names, probabilities.T, strict=True))
         return pd.DataFrame({"prediction": self.decided(probabilities), **scores})
 
     def with_prior(self, prior: Any, probabilities: NDArray[Any] | None = None) -> TableModel:
-        """The model for rows of other class frequencies.
+        """Adapt the model to rows with other class frequencies.
 
         Parameters
         ----------
         prior : mapping, array-like or "auto"
             The frequencies, as in :meth:`eastward.EASTClassifier.predict`; "auto" estimates them.
         probabilities : ndarray, optional
-            ``(N, C)``: what :meth:`predict_proba` says of those rows, to estimate them on.
+            ``(N, C)``, :meth:`predict_proba` of those rows; "auto" estimates the frequencies from it.
 
         Returns
         -------
         TableModel
-            One that decides for those frequencies; its probabilities are adjusted to them.
+            Its decision and its probabilities are adjusted to those frequencies.
         """
         if not hasattr(self.classifier, "with_prior"):
             got = type(self.classifier).__name__
@@ -205,8 +205,8 @@ def _logarithms(probabilities: NDArray[Any]) -> NDArray[np.float64]:
 def save_model(model: TableModel, folder: Any) -> None:
     """Write ``model`` into ``folder``, replacing a model that is there.
 
-    Everything is written beside the final names first and then renamed, ``task.json`` last: a full disk or a killed
-    process leaves the old model or the new one. What was mixed in between is found by its digests when loading.
+    All parts are written under temporary names first and then renamed, ``task.json`` last. A full disk or a killed
+    process leaves either the old model or the new one. Loading compares digests, so it notices mixed parts.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def save_model(model: TableModel, folder: Any) -> None:
 
 
 def load_model(folder: Any) -> TableModel:
-    """The model in ``folder``; everything in it is checked, nothing in it is executed."""
+    """Load the model in ``folder``. All parts are checked, and nothing is executed."""
     folder = Path(folder)
     task = _read_task(folder)
     there = _parts(folder)
@@ -246,7 +246,7 @@ def load_model(folder: Any) -> TableModel:
 
 
 def _parts(folder: Path) -> list[str]:
-    """The parts whose bytes task.json vouches for: the preprocessing, and all that the classifier wrote."""
+    """List the files that task.json has digests of: the preprocessing, and all that the classifier wrote."""
     files = [path for path in (folder / MODEL).rglob("*") if path.is_file()]
     files += [folder / PREPROCESSING] if (folder / PREPROCESSING).is_file() else []
     return sorted(path.relative_to(folder).as_posix() for path in files)
@@ -305,7 +305,7 @@ def _read_preprocessing(path: Path) -> Pipeline:
 
 
 def _check_types(path: Path, caller: str) -> None:
-    """Refuse a file that asks for a type outside the list, before anything in it is built."""
+    """Refuse a file that contains a type outside the list, before anything is built."""
     try:
         foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - set(TRUSTED))
     except Exception as error:
@@ -315,21 +315,21 @@ def _check_types(path: Path, caller: str) -> None:
         raise ValueError(message) from error
     if foreign:
         expected = "made of parts of skrub, scikit-learn and eastward"
-        advice = "Such a file could run somebody else's code and is not opened."
+        advice = "The file could run foreign code, so it is not opened."
         _checks.fail(caller, "preprocessing", expected, ", ".join(foreign[:5]), advice)
 
 
 def _term_weights(vectorizer: Pipeline) -> list[Any]:
-    """The TF-IDF vectorizers of text columns."""
+    """Collect the TF-IDF vectorizers of text columns."""
     encoders = vectorizer.named_steps["columns"].transformers_.values()
     return [e.vectorizer_ for e in encoders if isinstance(e, StringEncoder)]
 
 
 @contextmanager
 def _vocabularies_as_arrays(vectorizer: Pipeline) -> Iterator[None]:
-    """Show skops the terms of text columns as arrays.
+    """Store the terms of text columns as arrays while skops writes them.
 
-    It writes kilobytes for each entry of a dictionary; as an array, terms cost their letters.
+    skops writes kilobytes for each entry of a dictionary; an array costs only the letters of the terms.
     """
     owners = _term_weights(vectorizer)
     kept = [owner.vocabulary_ for owner in owners]

@@ -1,4 +1,4 @@
-"""The papers' networks left the package; this sentence stays until 0.3."""
+"""The papers' networks have left the package; until 0.3 this module says where they are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The few interfaces that plug-ins meet, and names for tensor shapes.
+"""The interfaces of plug-ins, and names for tensor shapes.
 
-Everything that can be swapped is a plain callable: a step, a metric, a schedule, a reduction. The aliases
-below carry no behaviour; they let a signature say which shape it speaks of.
+Everything that you can replace is a plain callable: a step, a metric, a schedule, a reduction. The aliases below only
+let a signature say which shape it expects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Schedule(Protocol):
 
 
 class Reduce(Protocol):
-    """A sum over processes, differentiable where its input is."""
+    """A sum over processes, differentiable if its input is."""
 
     def __call__(self, table: Tensor) -> Tensor:
         """Return the sum of ``table`` over all processes."""

@@ -19,17 +19,17 @@ from eastward.steps import resolve_step
 
 __all__ = ["grid_counts", "soft_auroc", "soft_average_precision", "threshold_grid"]
 
-# Each threshold is a pass over the batch; more of them than this never end.
+# Each threshold is a pass over the batch, so more of them would take for ever.
 MOST_THRESHOLDS = 10_000
 
 
 def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
-    """The thresholds themselves: k of them evenly inside (0, 1), or the given ones in rising order.
+    """Return a grid of thresholds: evenly spaced inside (0, 1), or the given ones sorted.
 
     Parameters
     ----------
     thresholds : int or sequence of float, default=9
-        How many, or which.
+        The number of thresholds, or the thresholds themselves.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def grid_counts(
     sample_weight: Tensor | None = None,
     ignore_index: int | None = -100,
 ) -> Tensor:
-    """Soft counts of binary columns at each threshold.
+    """Compute soft counts of binary columns at each threshold.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def grid_counts(
     thresholds : int or sequence of float, default=9
         Grid, see :func:`threshold_grid`; 9 is the papers' 0.1 ... 0.9.
     temperature : Tensor or float, default=0.2
-        Of the step.
+        Temperature of the step.
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
         Heaviside approximation.
     sample_weight : Tensor, optional
@@ -103,7 +103,7 @@ def grid_counts(
 
 
 def soft_auroc(tables: Tensor) -> Tensor:
-    r"""Area under the soft ROC curve through the grid, per column.
+    r"""Compute the area under the soft ROC curve of each column.
 
     .. math:: \int TPR \, dFPR \approx \sum_g \tfrac12 (TPR_g + TPR_{g+1}) (FPR_g - FPR_{g+1})
 
@@ -142,10 +142,10 @@ def soft_auroc(tables: Tensor) -> Tensor:
 
 
 def soft_average_precision(tables: Tensor) -> Tensor:
-    r"""Soft average precision through the grid, per column: :math:`\sum_g (R_g - R_{g+1}) P_g`.
+    r"""Compute the soft average precision of each column, :math:`\sum_g (R_g - R_{g+1}) P_g`.
 
-    Thresholds rise with g; above the last one recall is 0, below the first it is 1 at the precision of calling
-    everything positive.
+    Thresholds rise with g. Above the last one recall is 0. Below the first one recall is 1, with the precision of
+    calling everything positive.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Any classifier that `train` can fit, as a folder: nothing in it is executed when it is loaded.
+"""Save and load any classifier that `train` can fit; loading executes nothing.
 
-The library's own estimators write their own folders. Trees and linear models of scikit-learn become a skops file beside
-a JSON document. Loading builds only types from a short list and follows no index that was not checked.
+The library's own estimators write their own folders. Trees and linear models of scikit-learn become a skops file with
+a JSON document beside it. Loading builds only types from a short list, and follows only indices that were checked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def save_classifier(classifier: Any, path: Path) -> None:
         One of this library, a tree ensemble or linear model of scikit-learn, or a
         :class:`~eastward.TunedDecisionClassifierCV` around one of those.
     path : Path
-        New, or a folder of the same kind, which is replaced.
+        A new folder, or one of the same kind, which is replaced.
     """
     if hasattr(classifier, "save"):
         classifier.save(path)
@@ -54,7 +54,7 @@ def save_classifier(classifier: Any, path: Path) -> None:
 
 
 def load_classifier(path: Path) -> Any:
-    """The classifier in the folder ``path``, whichever it is."""
+    """Load the classifier in the folder ``path``, of whatever kind."""
     kind = _kind(path)
     name = kind.removeprefix("eastward.")
     if name in OWN:

@@ -1,7 +1,7 @@
-"""What every saved estimator shares: a folder that is whole or not there, headed by a JSON document.
+"""What all saved estimators share: a complete folder with a JSON document, or none at all.
 
-The folder is written under a temporary name and renamed, so that a half-written model never stands under the final
-one. Loading reads numbers and names; nothing in the folder is executed.
+The folder is written under a temporary name and then renamed, so that the final name never holds a half-written
+model. Loading reads numbers and names; nothing in the folder is executed.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ class SavedFolder:
     Attributes
     ----------
     kind : str
-        As in ``eastward.EASTClassifier``; a folder of another kind is neither loaded nor overwritten.
+        Full name of the class, as in ``eastward.EASTClassifier``. A folder of another kind is neither loaded nor
+        overwritten.
     header : str
         Name of the JSON document.
     called : str
-        What messages call it.
+        Its name in messages.
     format : int
-        Newest format that this version writes and reads.
+        Newest format that this version can read, and the one it writes.
     """
 
     kind: str
@@ -59,11 +60,11 @@ class SavedFolder:
 
     @property
     def advice(self) -> str:
-        """What to pass instead of a folder that is none."""
+        """Advice for a path that is not a folder of this kind."""
         return f"Pass the folder that {self.kind.removeprefix('eastward.')}.save wrote."
 
     def write(self, path: Path, document: dict[str, Any], fill: Callable[[Path], object]) -> None:
-        """Let ``fill`` write the parts into a folder, add the document, and put both under ``path`` at once."""
+        """Write a folder in one step: the parts by ``fill``, and the document beside them."""
         found = next(place for place in path.absolute().parents if place.exists())
         if not found.is_dir():
             got = f"{path}, where {found} is a file"
@@ -114,7 +115,7 @@ class SavedFolder:
         return isinstance(document, dict) and document.get("kind") == self.kind
 
     def read(self, path: Path) -> dict[str, Any]:
-        """The document of the folder ``path``, of this kind and of a format that this version knows."""
+        """Read the document of the folder ``path``, and check its kind and format."""
         try:
             restore(path)
             check_regular(path)
@@ -134,25 +135,25 @@ class SavedFolder:
 
     @contextmanager
     def loading(self, path: Path) -> Iterator[None]:
-        """Turn whatever libraries say of a damaged folder into one sentence."""
+        """Turn any error of a damaged folder into one sentence."""
         try:
             yield
         except Exception as error:
-            # A sentence on another argument stands; one on the path is about a part of this folder.
+            # A message about another argument stays; one about the path is about a part of this folder.
             said = str(error) if isinstance(error, ValueError) else ""
             if " of load must " in said and not said.startswith("path"):
                 raise
             self.refuse(path, error)
 
     def refuse(self, path: Path, error: Exception) -> NoReturn:
-        """Say that the folder is none of these, and what was wrong with it."""
+        """Raise an error that the folder is not of this kind, and say why."""
         reason = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         message = f"path of load must be a saved {self.called}; got {path.name} ({reason})."
         raise ValueError(f"{message} {self.advice}") from error
 
 
 def plain(value: Any) -> Any:
-    """``value`` in JSON's terms; a mapping becomes a list of pairs, because JSON knows only string keys.
+    """Convert ``value`` for JSON; a mapping becomes a list of pairs, because JSON keys are strings.
 
     Examples
     --------
@@ -167,7 +168,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The inverse of :func:`plain`, as far as JSON remembers.
+    """Undo :func:`plain`, as far as JSON keeps the types.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def restored(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinity in a document by null: JSON has no such numbers.
+    """Replace NaN and infinity in a document by null, because JSON has no such numbers.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def finite(value: Any) -> Any:
 
 
 def metric_document(metric: metrics.Metric, advice: str) -> dict[str, Any]:
-    """Name and options of a registered metric; a callable has no name to be found by."""
+    """Describe a registered metric by name and options; a callable cannot be saved."""
     try:
         metrics.get(metric.name, **metric.options)
     except (TypeError, ValueError):
@@ -205,12 +206,12 @@ def metric_document(metric: metrics.Metric, advice: str) -> dict[str, Any]:
 
 
 def metric_of(document: dict[str, Any]) -> metrics.Metric:
-    """The metric that :func:`metric_document` described."""
+    """Rebuild the metric that :func:`metric_document` described."""
     options = {name: restored(value) for name, value in document["options"].items()}
     return metrics.get(document["name"], **options)
 
 
 def feature_names(model: Any) -> list[str] | None:
-    """Names of the columns that ``model`` was fitted on, if they had any."""
+    """Return the names of the columns that ``model`` was fitted on, if they had any."""
     names: np.ndarray[Any, Any] | None = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]

@@ -1,7 +1,7 @@
-"""Trees of scikit-learn from a file that anybody may have written.
+"""Check trees of scikit-learn that come from a file of unknown origin.
 
-scikit-learn follows the indices of nodes unchecked, so a forged file could make it read foreign memory. skops leaves
-these tables to the reader to trust; here they are checked before anything follows them.
+scikit-learn follows the indices of nodes without a check, so a forged file could make it read foreign memory. skops
+leaves it to the reader whether to trust these tables. Here they are checked before anything follows them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def are_sound(model: Any, num_classes: int) -> bool:
     Parameters
     ----------
     model : estimator
-        Of scikit-learn, just loaded; one without trees is sound.
+        An estimator of scikit-learn that was just loaded; one without trees is sound.
     num_classes : int
         How many classes each leaf of a forest must count.
 
@@ -85,7 +85,7 @@ def _exist(positions: Any, count: int) -> bool:
 
 
 def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] = ()) -> None:
-    """Refuse a skops file that asks for types outside scikit-learn, trees and those that are trusted."""
+    """Refuse a skops file with types other than those of scikit-learn, trees and the trusted list."""
     known = {*NODE_TYPES, *trusted}
     foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - known)
     if foreign:
@@ -98,7 +98,7 @@ def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] 
 
 
 def load_parts(path: Path, trusted: Sequence[str] = ()) -> Any:
-    """The estimator in a skops file; its trees are checked before anything follows them."""
+    """Load the estimator in a skops file, and check its trees before anything follows them."""
     has_trees = set(skops.io.get_untrusted_types(file=path)) & set(NODE_TYPES)
     estimator = skops.io.load(path, trusted=[*NODE_TYPES, *trusted])
     if has_trees and not any(hasattr(estimator, name) for name in TREES):

@@ -1,8 +1,8 @@
 r"""Heaviside approximations: how far a probability lies above a threshold.
 
 A step maps :math:`p \in [0, 1]` to a degree in :math:`[0, 1]` that passes through one half at the threshold
-:math:`\tau`. The piecewise-linear one keeps a gradient everywhere, which is what makes the confusion matrix
-trainable; its temperature :math:`T` is annealed towards the hard step.
+:math:`\tau`. The piecewise-linear step has a gradient everywhere, so the confusion matrix can be trained.
+Lowering its temperature :math:`T` turns it into the hard step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2) -> Tensor:
-    r"""Piecewise-linear Heaviside step through (0, 0), (lo, T), (hi, 1-T) and (1, 1).
+    r"""Compute the piecewise-linear Heaviside step through (0, 0), (lo, T), (hi, 1-T) and (1, 1).
 
     .. math::
         \tau_m = 5T\min(\tau, 1-\tau),\quad lo = \tau - \tau_m/2,\quad hi = \tau + \tau_m/2
@@ -51,9 +51,8 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     tau : Tensor or float
         Threshold in [0, 1], broadcastable with ``p``.
     temperature : Tensor or float, default=0.2
-        ``0 < T <= 0.4``, broadcastable. It sets the width of the middle piece and the height of the outer ones
-        together; :func:`btg_step` keeps the width. At 0.2 the two are the same; towards zero this one becomes the
-        hard step.
+        ``0 < T <= 0.4``, broadcastable. It sets both the width of the middle piece and the height of the outer ones;
+        :func:`btg_step` keeps the width. The two steps agree at 0.2. Towards zero this one becomes the hard step.
 
     Returns
     -------
@@ -84,10 +83,10 @@ def heaviside(p: Tensor, tau: Tensor | float, temperature: Tensor | float = 0.2)
     return _linear_step(p, tau, temperature)
 
 
-# Of the distance to the end of the interval: a narrower piece has no width at all. At T = 0.4 it is a matter of
-# rounding otherwise on which side of the outer bend a probability of exactly 0 or 1 lies.
+# As a share of the distance to the end of the interval; a narrower piece counts as having no width. Otherwise, at
+# T = 0.4, rounding would decide on which side of the outer bend a probability of exactly 0 or 1 lies.
 NARROWEST_PIECE = 1e-6
-# No two probabilities are so far apart.
+# Larger than any distance between two probabilities.
 _NEVER = 2.0
 
 
@@ -102,7 +101,7 @@ def _linear_step_and_complement(
 
 
 def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Tensor:
-    r"""Piecewise-linear step of Bridging the Gap, whose middle piece is as wide for every :math:`\delta`.
+    r"""Compute the piecewise-linear step of Bridging the Gap, with a middle piece of fixed width.
 
     It passes through (0, 0), (lo, :math:`\delta`), (:math:`\tau`, 1/2), (hi, :math:`1 - \delta`) and (1, 1):
 
@@ -133,8 +132,8 @@ def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Ten
 
     Notes
     -----
-    As ``step=btg_step`` of a loss, the temperature of the loss is :math:`\delta`. Cooling it makes the outer pieces
-    flat; it does not make the step hard.
+    In a loss with ``step=btg_step``, the temperature of the loss is :math:`\delta`. Cooling it flattens the outer
+    pieces; it does not make the step hard.
 
     References
     ----------
@@ -169,20 +168,20 @@ def btg_step(p: Tensor, tau: Tensor | float, delta: Tensor | float = 0.2) -> Ten
 def _three_pieces(
     p: Tensor, opposite: Tensor, tau: Tensor, pieces: _Pieces, height: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The step through (tau - half_width, height) and (tau + half_width, 1 - height), and one minus it."""
+    """Compute the step through (tau - half_width, height) and (tau + half_width, 1 - height), and one minus it."""
     first, middle, last = _slopes(height, pieces)
-    # The distance to the threshold decides, not p against tau +- half_width: a cold middle piece is only a few
-    # units in the last place wide, and a rounded end would let it run far out of [0, 1].
+    # Compare the distance to the threshold, not p with tau +- half_width. A cold middle piece is only a few units in
+    # the last place wide, and a rounded end would let it run far out of [0, 1].
     distance = p - tau
     low, high = distance < -pieces.lower_end, distance > pieces.upper_end
-    # The last piece is measured from its far end, so that p = 1 gives 1 and never more.
+    # Measured from its far end, the last piece gives exactly 1 at p = 1 and never more.
     start, end, centre = p * first, opposite * last, distance * middle
     step = torch.where(low, start, torch.where(high, 1 - end, 0.5 + centre))
     return step, torch.where(low, 1 - start, torch.where(high, end, 0.5 - centre))
 
 
 class _Pieces(NamedTuple):
-    """Half the width of the middle piece, where it ends on both sides, the widths of the first and the last piece."""
+    """Half the width of the middle piece, its two ends, and the widths of the first and last piece."""
 
     half_width: Tensor
     lower_end: Tensor
@@ -192,22 +191,21 @@ class _Pieces(NamedTuple):
 
 
 def _pieces(tau: Tensor, share: Tensor) -> _Pieces:
-    """A middle piece that takes up ``share`` of the way from the threshold to the nearer end of the interval."""
+    """Lay out the pieces; the middle one takes ``share`` of the way to the nearer end of the interval."""
     nearer = torch.minimum(tau, 1 - tau)
     room = 1 - share
     wide = room > NARROWEST_PIECE
     half_width = nearer * torch.where(wide, share, 1.0)
     outer = nearer * torch.where(wide, room, 0.0)
     below, above = (tau - nearer) + outer, (1 - tau - nearer) + outer
-    # A piece without a width is never entered, whatever the rounding.
+    # Make sure that rounding never selects a piece without width.
     lower_end = torch.where(below > NARROWEST_PIECE * tau, half_width, _NEVER)
     upper_end = torch.where(above > NARROWEST_PIECE * (1 - tau), half_width, _NEVER)
     return _Pieces(half_width, lower_end, upper_end, below, above)
 
 
 def _slopes(height: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor, Tensor]:
-    # A piece of zero width is never selected, but its slope still takes part in the backward pass, so it has to be
-    # finite.
+    # A piece of zero width is never selected, but its slope takes part in the backward pass and must be finite.
     first = safe_divide(height, pieces.below)
     middle = (0.5 - height) / pieces.half_width.clamp_min(VANISHED)
     return first, middle, safe_divide(height, pieces.above)
@@ -216,7 +214,7 @@ def _slopes(height: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor, Tensor]:
 def step_slopes(
     tau: Tensor | float, temperature: Tensor | float = 0.2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""The three slopes :math:`(m_1, m_2, m_3)` of :func:`heaviside`.
+    r"""Compute the three slopes :math:`(m_1, m_2, m_3)` of :func:`heaviside`.
 
     Their maximum is the Lipschitz constant of the step: :func:`eastward.theory.heaviside_lipschitz`.
 
@@ -244,7 +242,7 @@ def step_slopes(
 
 
 def step_ends(tau: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-    """How far the middle piece of :func:`heaviside` reaches below and above the threshold.
+    """Compute how far the middle piece of :func:`heaviside` reaches below and above the threshold.
 
     Examples
     --------
@@ -257,7 +255,7 @@ def step_ends(tau: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Tensor:
-    r"""Sigmoid step :math:`1 / (1 + e^{-k (p - \tau)})`.
+    r"""Compute the sigmoid step :math:`1 / (1 + e^{-k (p - \tau)})`.
 
     Parameters
     ----------
@@ -291,7 +289,7 @@ def sigmoid_step(p: Tensor, tau: Tensor | float, k: Tensor | float = 10.0) -> Te
 
 
 def _tempered_sigmoid(p: Tensor, tau: Tensor, temperature: Tensor) -> Tensor:
-    # k = 2 / T puts the papers' two defaults side by side: T = 0.2 is k = 10, and cooling sharpens both.
+    # With k = 2 / T the papers' two defaults correspond: T = 0.2 is k = 10, and cooling sharpens both steps.
     return torch.sigmoid(2.0 / temperature * (p - tau))
 
 
@@ -300,7 +298,7 @@ def hard_step(
     tau: Tensor | float,
     temperature: Tensor | float | None = None,  # noqa: ARG001 - the signature of every step
 ) -> Tensor:
-    """The true step: 1 where ``p >= tau``, else 0. It has no gradient; evaluation uses it.
+    """Compute the true step: 1 where ``p >= tau``, else 0. It has no gradient; evaluation uses it.
 
     Parameters
     ----------
@@ -309,7 +307,7 @@ def hard_step(
     tau : Tensor or float
         Threshold, broadcastable with ``p``.
     temperature : ignored
-        Present so that the signature is that of every step; the hard step is their limit.
+        Only for the signature that all steps share; the hard step is their limit.
 
     Returns
     -------
@@ -339,9 +337,9 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 def step_and_complement(
     step: Step, p: Tensor, opposite: Tensor, tau: Tensor, temperature: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The step h at ``p`` and 1 - h, the small one of the two with all its digits where the step is known.
+    """Compute the step h at ``p`` and 1 - h, without cancellation for the steps of this module.
 
-    ``opposite`` is 1 - p, computed without a subtraction.
+    ``opposite`` is 1 - p, from the caller, who knows it without a subtraction.
 
     Examples
     --------

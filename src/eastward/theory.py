@@ -1,7 +1,7 @@
-r"""What the papers prove, as functions: how far a batch can be off, and how steep a surrogate can be.
+r"""The papers' theorems as functions: how far off a batch can be, and how steep a surrogate can be.
 
-Each function returns what a theorem says, or the practical rule beside it. The page *Theory* derives the constants and
-sets each beside a simulation.
+Each function returns the number of a theorem, or the practical rule that goes with it. The page *Theory* derives the
+constants and compares each with a simulation.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ __all__ = [
 ENOUGH_ROWS = 5
 """Rows of a class in a batch with which the gradient of F1 has lost its bias (``results/batch_size``)."""
 
-# Terms of a binomial sum further than this from its middle are zero in float64.
+# Terms of a binomial sum farther than this from its middle are zero in float64.
 STANDARD_DEVIATIONS = 40
-# No table is larger, and beyond 2**53 a float64 no longer counts.
+# Larger than any table; above 2**53 a float64 can no longer count.
 MOST_ROWS = 10**15
 
 
 def confusion_error(rows: int, num_classes: int, delta: float = 0.05) -> float:
-    r"""How far an entry of the confusion matrix of ``rows`` samples can be from the population's.
+    r"""Bound the error of a confusion matrix of ``rows`` samples, entry by entry.
 
-    With probability at least :math:`1 - \delta`, every entry of the matrix, divided by the number of samples, is within
+    With probability at least :math:`1 - \delta`, every entry, divided by the number of samples, differs from that of
+    the population by at most
 
     .. math:: \sqrt{\frac{\log(2 d^2 / \delta)}{2n}}
 
@@ -54,7 +55,7 @@ def confusion_error(rows: int, num_classes: int, delta: float = 0.05) -> float:
     Returns
     -------
     float
-        It may be larger than one, and then says nothing.
+        A bound above one says nothing.
 
     References
     ----------
@@ -71,7 +72,7 @@ def confusion_error(rows: int, num_classes: int, delta: float = 0.05) -> float:
 
 
 def rows_for_error(error: float, num_classes: int, delta: float = 0.05) -> int:
-    r"""How many samples bring every entry of the confusion matrix within ``error`` of the population's.
+    r"""Compute how many samples bring every entry of the confusion matrix within ``error``.
 
     The inverse of :func:`confusion_error`, rounded up: :math:`\lceil \log(2 d^2 / \delta) / (2 \epsilon^2) \rceil`.
 
@@ -108,14 +109,14 @@ def _log_cells(caller: str, num_classes: int, delta: float) -> float:
 
 
 class ClassRows(NamedTuple):
-    """Rows of one class in a batch: on average, at least (with the chance asked for), and how often none at all.
+    """The number of rows of one class in a random batch.
 
     Attributes
     ----------
     expected : float
         Average number.
     at_least : int
-        Number that a batch reaches with the chance asked for.
+        Number that a batch reaches with the given chance.
     missing : float
         Chance that a batch holds none.
     """
@@ -126,7 +127,7 @@ class ClassRows(NamedTuple):
 
 
 def rows_of_class(batch_size: int, share: float, chance: float = 0.95) -> ClassRows:
-    r"""How many rows of a class a random batch holds.
+    r"""Compute how many rows of a class a random batch holds.
 
     Their number is binomial: :math:`n q` on average for a class of share *q*, and none with probability
     :math:`(1 - q)^n`. A batch that is drawn without replacement from few rows misses the class a little less often.
@@ -165,10 +166,10 @@ def rows_of_class(batch_size: int, share: float, chance: float = 0.95) -> ClassR
 
 
 def batch_for_class(share: float, rows: int = ENOUGH_ROWS, chance: float = 0.95) -> int:
-    """The smallest batch that holds so many rows of a class.
+    """Find the smallest batch that holds a given number of rows of a class.
 
-    The practical rule beside :func:`confusion_error`: what a batch says about a macro average depends on the rows of
-    the rarest class, and about five of them are enough.
+    This is the practical rule that goes with :func:`confusion_error`. What a batch says about a macro average
+    depends on the rows of its rarest class, and about five of them are enough.
 
     Parameters
     ----------
@@ -204,12 +205,12 @@ def batch_for_class(share: float, rows: int = ENOUGH_ROWS, chance: float = 0.95)
 
 
 def _chance_of(rows: int, size: int, share: float) -> float:
-    """The chance that ``size`` independent rows hold at least ``rows`` of a class."""
+    """Compute the chance that ``size`` independent rows hold at least ``rows`` of a class."""
     reach = math.ceil(STANDARD_DEVIATIONS * math.sqrt(size * share * (1 - share) + 1))
     first = max(0, math.floor(size * share) - reach)
     if rows <= first:
         return 1.0
-    # Each term of the sum from the one before: logarithms of large factorials would cost digits.
+    # Each term follows from the one before, because logarithms of large factorials would cost digits.
     below = torch.arange(first, rows - 1, dtype=torch.float64)
     growth = ((size - below) / (below + 1) * (share / (1 - share))).log().cumsum(0)
     fewer = _log_chance_of_exactly(first, size, share) + torch.cat([growth.new_zeros(1), growth])
@@ -222,10 +223,10 @@ def _log_chance_of_exactly(rows: int, size: int, share: float) -> float:
 
 
 def heaviside_lipschitz(tau: float = 0.5, temperature: float = 0.2) -> float:
-    r"""The Lipschitz constant of :func:`eastward.heaviside` in the probability, :math:`\max(m_1, m_2, m_3)`.
+    r"""Compute the Lipschitz constant of :func:`eastward.heaviside`, :math:`\max(m_1, m_2, m_3)`.
 
-    No constant is smaller: some stretch of the step is as steep. It is also the constant of the memberships
-    :math:`(1 - h, h)` of two classes with a fixed threshold, and so of every entry of their matrix.
+    No smaller constant will do, because some piece of the step is that steep. It is also the constant of the
+    memberships :math:`(1 - h, h)` of two classes with a fixed threshold, and so of every entry of their matrix.
 
     Parameters
     ----------
@@ -255,7 +256,7 @@ def heaviside_lipschitz(tau: float = 0.5, temperature: float = 0.2) -> float:
 
 
 def btg_lipschitz(tau: float = 0.5, delta: float = 0.2) -> float:
-    r"""The Lipschitz constant of :func:`eastward.btg_step` in the probability, :math:`\max(m_1, m_2, m_3)`.
+    r"""Compute the Lipschitz constant of :func:`eastward.btg_step`, :math:`\max(m_1, m_2, m_3)`.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def btg_lipschitz(tau: float = 0.5, delta: float = 0.2) -> float:
     Returns
     -------
     float
-        No constant is smaller.
+        The smallest possible constant.
 
     References
     ----------
@@ -286,7 +287,7 @@ def btg_lipschitz(tau: float = 0.5, delta: float = 0.2) -> float:
 
 
 def sigmoid_lipschitz(k: float = 10.0) -> float:
-    """The Lipschitz constant of :func:`eastward.sigmoid_step` in the probability, ``k / 4``.
+    """Compute the Lipschitz constant of :func:`eastward.sigmoid_step`, ``k / 4``.
 
     Parameters
     ----------
@@ -307,7 +308,7 @@ def sigmoid_lipschitz(k: float = 10.0) -> float:
 
 
 def _steepest(tau: float, half_width: float, height: float) -> float:
-    """The largest slope of the step through (tau - half_width, height) and (tau + half_width, 1 - height)."""
+    """Compute the largest slope of the step through (tau - half_width, height) and (tau + half_width, 1 - height)."""
     outer = min(tau, 1 - tau) - half_width
     return max((0.5 - height) / half_width, height / outer if outer > 0 else math.inf)
 
@@ -318,14 +319,14 @@ def _temperature(caller: str, value: float) -> float:
 
 
 def membership_lipschitz(num_classes: int, temperature: float = 0.2) -> float:
-    r"""A Lipschitz constant of the memberships :math:`g_T` of ``num_classes`` classes.
+    r"""Compute a Lipschitz constant of the memberships :math:`g_T` of ``num_classes`` classes.
 
-    For any two rows of probabilities, the dynamic threshold of each being its own,
+    For any two rows of probabilities, each with its own dynamic threshold,
 
     .. math:: \lVert g_T(p) - g_T(p') \rVert_1 \le L \, \lVert p - p' \rVert_1
 
     So no membership moves by more than :math:`\tfrac L2 \lVert p - p' \rVert_1`. For two classes *L* is the largest
-    slope of the step at one half. For *d* classes it is *d* times the larger one of
+    slope of the step at one half. For *d* classes it is *d* times the larger of
 
     .. math::
         \frac{\tfrac{1+w}2 m + \max(m, q)}{1 + \kappa (d-2)} + \sigma, \qquad
@@ -346,8 +347,8 @@ def membership_lipschitz(num_classes: int, temperature: float = 0.2) -> float:
     Returns
     -------
     float
-        Exact for two classes; for 3 to 100 of them at most three times the steepest slope that was found. Infinite at
-        temperature 0.4.
+        Exact for two classes. For 3 to 100 classes it is at most three times the steepest slope that was found.
+        Infinite at temperature 0.4.
 
     References
     ----------

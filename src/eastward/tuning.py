@@ -1,7 +1,7 @@
-"""Search over the parameters of EASTClassifier with Optuna, by the metric itself.
+"""Search the parameters of EASTClassifier with Optuna, judged by the metric itself.
 
-A study lives in a journal file or a database; any number of processes and machines work on it, and what was tried is
-never tried again. Trials that fall behind are stopped early, judged by the target metric on held-out rows.
+A study lives in a journal file or a database. Any number of processes and machines can work on it, and nothing is
+tried twice. Trials that fall behind are stopped early, judged by the target metric on held-out rows.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Space:
     Attributes
     ----------
     choices : mapping
-        Values of each parameter; a space of choices alone is a grid, and every point of it is tried once.
+        Values of each parameter. A space of choices alone is a grid, and each of its points is tried once.
     ranges : mapping
         ``(low, high, logarithmic)`` of each parameter that is a number.
     fixed : mapping
-        Parameters that every trial has.
+        Parameters with the same value in every trial.
     """
 
     choices: Mapping[str, Sequence[Any]]
@@ -64,11 +64,11 @@ class Space:
 
     @property
     def is_grid(self) -> bool:
-        """Whether all points can be tried."""
+        """Whether the space has finitely many points."""
         return not self.ranges
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """Parameters of one trial."""
+        """Draw the parameters of one trial."""
         chosen = {
             name: trial.suggest_categorical(name, list(values))
             for name, values in self.choices.items()
@@ -81,7 +81,7 @@ class Space:
 
 
 def _papers_grid(batch_sizes: Sequence[int]) -> Space:
-    """Batch size, learning rate, dropout and cooling rate as in EAST, appendix E.4; the start is T = 0.2."""
+    """Return the grid of EAST, appendix E.4: batch size, learning rate, dropout and cooling rate."""
     choices = {
         "batch_size": tuple(batch_sizes),
         "learning_rate": (0.01, 0.001, 0.0001),
@@ -99,7 +99,7 @@ SPACES: Mapping[str, Space] = MappingProxyType(
             {"recipe": "auto"},
         ),
         "east_tables": _papers_grid(TABLES),
-        # The paper prints 4069; the neighbours are powers of two.
+        # The paper prints 4069, but all its neighbours are powers of two.
         "east_kaggle": _papers_grid((*TABLES, 4096, 8192)),
         "east_cifar10": _papers_grid((32, 64, 128, 256)),
         "east_caltech256": _papers_grid((32, 64)),
@@ -109,12 +109,12 @@ SPACES: Mapping[str, Space] = MappingProxyType(
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What a study has found so far.
+    """The trials of a study, and the best parameters so far.
 
     Attributes
     ----------
     parameters : dict
-        Of the best trial, for :class:`~eastward.EASTClassifier`.
+        Parameters of the best trial, for :class:`~eastward.EASTClassifier`.
     score : float
         Its metric on held-out rows.
     trials : list of dict
@@ -127,19 +127,19 @@ class TuningResult:
 
 
 class StopBehind(Callback):
-    """Tells the study how a trial goes, and ends it when others were better at that point.
+    """A callback that reports a trial to its study, and stops it when it falls behind.
 
     Parameters
     ----------
     trial : optuna.Trial
-        Gets the validation score of each epoch.
+        Receives the validation score of each epoch.
     """
 
     def __init__(self, trial: Any) -> None:
         self.trial, self.epochs = trial, 0
 
     def epoch_end(self, run: Run) -> None:
-        """Report the score; stop by an exception that the study understands."""
+        """Report the score; raise the exception that stops a trial if it has fallen behind."""
         self.trial.report(run.record["valid_score"], self.epochs)
         self.epochs += 1
         if self.trial.should_prune():
@@ -161,20 +161,20 @@ def tune(
 ) -> TuningResult:
     """Search for the parameters with the best metric on held-out rows.
 
-    Every trial holds out the same rows. Call it again with the same storage, here or on other machines at the same
-    time, and the study goes on. After a crash, even ``kill -9``, the trial under way is run again, and the study ends
-    with the result of one that was never stopped.
+    Every trial holds out the same rows. Call it again with the same storage, even on several machines at once, and
+    the study continues. After a crash, even ``kill -9``, the interrupted trial is run again, and the study ends with
+    the same result as one that was never stopped.
 
     Parameters
     ----------
     X, y : array-like
         As in :meth:`EASTClassifier.fit <eastward.EASTClassifier.fit>`.
     metric : str, default="f1_macro"
-        What trials are judged and stopped by.
+        The metric that judges and stops trials.
     space : str or Space, default="auto"
-        One of :data:`SPACES`, such as "east_tables", the papers' grid; or a space of your own.
+        One of :data:`SPACES`, such as "east_tables" (the papers' grid), or a space of your own.
     trials : int, default=20
-        Finished trials that the study should have in the end, whoever runs them.
+        Number of finished trials in the study, over all processes and calls.
     storage : path or str, optional
         A journal file, or the URL of a database (``postgresql://...``); None keeps the study in memory.
     study : str, default="eastward"
@@ -182,9 +182,9 @@ def tune(
     parameters : mapping, optional
         Further parameters of the classifier, the same in every trial.
     seconds : float, optional
-        No trial starts after so long.
+        No trial starts after this time.
     random_state : int, default=0
-        Of the split, of training and of the search.
+        Seed of the split, of training and of the search.
 
     Returns
     -------
@@ -234,9 +234,9 @@ def _finished(study: Any) -> int:
 
 
 def _sampler(seed: int, study: Any) -> Any:
-    """A sampler whose next draw depends on the trials of the study alone, not on what this process drew before.
+    """Return a sampler whose next draw depends only on the trials of the study.
 
-    So a study that goes on after a crash draws what it would have drawn, and machines that share one draw apart.
+    So a study that continues after a crash draws the same points, and machines that share a study draw different ones.
     """
     drawn = sum(trial.state != optuna.trial.TrialState.FAIL for trial in study.trials)
     own = np.random.SeedSequence([seed, drawn]).generate_state(1)[0]
@@ -244,13 +244,13 @@ def _sampler(seed: int, study: Any) -> Any:
 
 
 def _next_point(space: Space, seed: int, study: Any) -> bool:
-    """Put the next point of a grid up for trial, in an order that the seed shuffles; False if all were tried."""
+    """Enqueue the next point of a grid, in an order shuffled by the seed; False if all were tried."""
     points = [
         dict(zip(space.choices, values, strict=True)) for values in product(*space.choices.values())
     ]
     trials = [t for t in study.trials if t.state != optuna.trial.TrialState.FAIL]
     if any(trial.state == optuna.trial.TrialState.WAITING for trial in trials):
-        return True  # whoever put it there did not come to run it
+        return True  # the process that enqueued it never ran it
     tried = [trial.system_attrs.get("fixed_params", trial.params) for trial in trials]
     order = np.random.default_rng(seed).permutation(len(points))
     left = [points[k] for k in order if points[k] not in tried]
@@ -260,7 +260,7 @@ def _next_point(space: Space, seed: int, study: Any) -> bool:
 
 
 def _give_up_dead(study: Any) -> None:
-    """Mark trials as failed whose process on this machine is gone: they are run again."""
+    """Mark trials of dead processes on this machine as failed, so that they are run again."""
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,), deepcopy=False):
         owner = trial.user_attrs.get(OWNER)
         if owner is not None and owner["host"] == socket.gethostname() and not _lives(owner):
@@ -272,7 +272,7 @@ def _me() -> dict[str, Any]:
 
 
 def _lives(owner: Mapping[str, Any]) -> bool:
-    """Whether the process is still the one that began the trial; numbers of processes are used again."""
+    """Whether the process is still the one that began the trial, because process numbers are reused."""
     try:
         os.kill(int(owner["process"]), 0)
     except ProcessLookupError:
@@ -283,12 +283,12 @@ def _lives(owner: Mapping[str, Any]) -> bool:
 
 
 def _born(process: int) -> str:
-    """When a process was started, in the system's own terms; empty where it does not tell."""
+    """Return when a process was started, in the system's own unit; empty if unknown."""
     try:
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     except OSError:
         return ""
-    # The name in parentheses may have blanks; the start is the twentieth field after it.
+    # The name in parentheses may contain blanks; the start time is the twentieth field after it.
     return text.rpartition(")")[2].split()[19]
 
 
@@ -300,7 +300,7 @@ def _space(space: str | Space) -> Space:
 
 
 def _open_study(storage: Any, name: str, identity: str) -> Any:
-    """The study, new or as it was left; an error if it is one of other data or settings."""
+    """Open the study, new or existing; an error if it has other data or settings."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     opened = optuna.create_study(
         storage=_opened_storage(storage),
@@ -334,7 +334,7 @@ def _opened_storage(storage: Any) -> Any:
 
 def _database(url: str) -> Any:
     with warnings.catch_warnings():
-        # The heartbeat tells the trials of a dead machine from those that are running.
+        # The heartbeat distinguishes trials of a dead machine from running ones.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         return optuna.storages.RDBStorage(url, heartbeat_interval=60)
 
@@ -350,7 +350,7 @@ def _journal(path: Path) -> Any:
 
 
 def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as the classifier takes them; a study stores widths as text."""
+    """Convert stored parameters for the classifier; a study stores widths as text."""
     given = dict(suggested)
     if isinstance(given.get("hidden"), str):
         given["hidden"] = tuple(int(width) for width in given["hidden"].split(","))
@@ -358,7 +358,7 @@ def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) -> float:
-    """Held-out metric of one trial, larger is better; the parameters of the user win over those of the space."""
+    """Score one trial on held-out rows, higher is better; the user's parameters override the space."""
     trial.set_user_attr(OWNER, _me())
     suggested = classifier_parameters(space.suggest(trial))
     own = [*(common.get("callbacks") or ()), StopBehind(trial)]
@@ -366,14 +366,14 @@ def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) 
     with torch.random.fork_rng(devices=[]):
         model.fit(X, y)
     if model.report_["interrupted"]:
-        raise KeyboardInterrupt  # half a trial is no trial
+        raise KeyboardInterrupt  # an interrupted trial does not count
     value = _held_out_score(model)
     logger.info("trial %d: %s %.4f with %s", trial.number, model.metric_.name, value, suggested)
     return value if model.metric_.higher_is_better else -value
 
 
 def _held_out_score(model: EASTClassifier) -> float:
-    """The metric on held-out rows, with the decision that is shipped."""
+    """Compute the metric on held-out rows, with the decision that the model ships."""
     if "tuned" in model.report_:
         return float(model.report_["tuned"])
     stages = {stage["name"]: stage for stage in model.report_["stages"]}
@@ -394,7 +394,7 @@ def _result(study: Any, space: Space) -> TuningResult:
         }
         for trial in study.trials
     ]
-    # The first of equals; storages disagree on which of them is the best.
+    # The first of several equal ones, because storages disagree on which of them is the best.
     best = max(complete, key=lambda trial: trial.value)
     parameters = classifier_parameters({**space.fixed, **best.params})
     return TuningResult(parameters, float(best.value), rows)
