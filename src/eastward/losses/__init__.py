@@ -1,4 +1,4 @@
-r"""The metric as a loss.
+r"""Losses made of metrics.
 
 logits -> probabilities -> memberships -> table -> metric -> loss, each step a function from the module of that
 name.

@@ -1,7 +1,7 @@
-"""Step two of a loss: from tables to its value, and by autograd or in closed form to its slope.
+"""Step two of a loss: from tables to its value and its slope.
 
-Everything but the two passes over the logits happens here, on a few numbers, in plain PyTorch: absent classes, the
-metric, any callable.
+Everything but the two passes over the logits happens here, on a few numbers and in plain PyTorch: absent classes,
+the metric, any callable. The slope comes from a closed form, or from autograd.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from eastward.protocols import Scalar
 
 __all__ = ["TableLoss", "is_empty", "prepare_metric"]
 
-# In a batch of one class, metrics that need two (F1 of class 1, MCC, kappa ...) are 0/0 and have no gradient:
-# false positives would go unpunished. Each class that is missing then gets this share of the batch's mass,
-# rightly predicted. The value is the score among that many easy samples; false positives lower it.
+# In a batch of one class, metrics that need two (F1 of class 1, MCC, kappa ...) are 0/0 and have no gradient, so
+# false positives would cost nothing. Each missing class therefore gets this share of the batch's mass, all of it
+# predicted correctly. False positives lower the resulting score.
 VIRTUAL_SHARE = 0.01
 
-# Tables of such total masses are handed to a metric as they are; others are scaled to a total of one.
+# A metric gets tables of such total mass unchanged; others are scaled to a total of one.
 ORDINARY_MASSES = (1e-20, 1e20)
 
 
 def prepare_metric(caller: str, metric: Any, absent: str) -> Metric:
-    """The metric with its policy for absent classes bound."""
+    """Bind the policy for absent classes to the metric."""
     _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
     chosen = as_metric(metric, caller)
     return chosen.with_options(absent=absent) if chosen.per_class else chosen
@@ -44,11 +44,11 @@ class TableLoss:
     Parameters
     ----------
     metric : Metric
-        What is to be maximised.
+        The metric to maximise.
     virtual : bool
-        Whether missing classes are given a little mass where the metric needs them.
+        Whether missing classes get a little mass if the metric needs them.
     multilabel : bool
-        Whether columns are labels of their own.
+        Whether columns are independent labels.
 
     Examples
     --------
@@ -62,23 +62,23 @@ class TableLoss:
     def __init__(self, metric: Metric, *, virtual: bool, multilabel: bool) -> None:
         self.metric, self.virtual, self.multilabel = metric, virtual, multilabel
         self.counted = multilabel or not metric.needs_matrix
-        # Whether a little mass is given to what is missing.
+        # Whether missing classes get a little mass.
         self._fills = virtual and (metric.needs_two_classes or (multilabel and metric.per_class))
         self._forms: dict[int, Form | None] = {}
 
     def __call__(
         self, tables: Tensor, *, dtype: torch.dtype = torch.float64, warn: bool = False
     ) -> Scalar:
-        """The loss at tables ``(G, C, C)`` or ``(G, 4, C)``, by operations that autograd knows.
+        """Compute the loss at tables ``(G, C, C)`` or ``(G, 4, C)``, differentiable by autograd.
 
         Parameters
         ----------
         tables : Tensor
             One table for each threshold; or K groups of them, ``(K, G, ...)``, for K losses.
         dtype : torch.dtype, default=torch.float64
-            In which the metric is computed.
+            Dtype in which the metric is computed.
         warn : bool, default=False
-            Whether to say that the tables are empty; the loss is zero then.
+            Whether to warn if the tables are empty; the loss is zero then.
         """
         if tables.dim() == 4:
             return torch.stack([self(group, dtype=dtype, warn=warn) for group in tables])
@@ -88,7 +88,7 @@ class TableLoss:
         return torch.where(empty, 0.0, self._of_filled(tables, dtype))
 
     def has_closed_form(self, logits: Tensor) -> bool:
-        """Whether the metric has one for the classes of these logits, on a CPU."""
+        """Whether the metric has a closed form for the classes of these logits, on a CPU."""
         if not self.counted or not logits.is_cpu:
             return False
         size = logits.shape[-1] if self.multilabel else max(logits.shape[-1], 2)
@@ -99,7 +99,7 @@ class TableLoss:
     def with_slope(
         self, tables: Tensor | np.ndarray, *, dtype: torch.dtype, warn: bool = False
     ) -> tuple[Tensor, np.ndarray]:
-        """The losses at tables ``([K,] G, 4, C)`` in closed form, and their derivative; zero where a group is empty."""
+        """Compute losses at tables ``([K,] G, 4, C)`` and their slopes in closed form; zero for an empty group."""
         given = tables.numpy() if isinstance(tables, Tensor) else tables
         better, grid = self.metric.higher_is_better, given.shape[-3]
         flat = given if given.ndim == 3 else given.reshape(-1, *given.shape[2:])
@@ -109,7 +109,7 @@ class TableLoss:
         values, slopes, mean, empty = form(flat, (-1.0 if better else 1.0) / grid)
         if empty:
             say_empty(warn=warn)
-            # So that the loss is zero.
+            # This makes the loss zero.
             nothing = flat.sum(axis=(1, 2)) == 0
             values[nothing], slopes[nothing] = 1.0 if better else 0.0, 0.0
             mean = values.mean()
@@ -119,7 +119,7 @@ class TableLoss:
         return 1 - means if better else means, slopes.reshape(given.shape)
 
     def _is_ordinary(self, tables: Tensor) -> bool:
-        """Whether tables of one group can be handed to the metric as they are; looking is cheap on a CPU."""
+        """Whether the metric can take tables of one group unchanged; reading them is cheap on a CPU."""
         if not (tables.is_cpu and _checks.can_inspect(tables)):
             return False
         given = tables.detach().numpy()
@@ -127,7 +127,7 @@ class TableLoss:
         return bool(low <= given.sum() <= high) and not (self._fills and self._lacks(given))
 
     def _lacks(self, given: np.ndarray) -> bool:
-        """Whether a class or label has no true sample, or nothing else."""
+        """Whether a class or label has no true sample, or only true samples."""
         if not self.counted:
             return bool((given.sum(-1) <= 0).any())
         no_positives, no_negatives = given[:, 0] + given[:, 2] <= 0, given[:, 1] + given[:, 3] <= 0
@@ -141,7 +141,7 @@ class TableLoss:
         return self._of_ordinary(self.with_virtual(tables))
 
     def _of_ordinary(self, tables: Tensor) -> Tensor:
-        """The loss at tables ``(G, ...)`` whose numbers the metric can work with."""
+        """Compute the loss at tables ``(G, ...)`` that the metric can take unchanged."""
         values = [self._value(table) for table in tables.unbind(0)]
         value = values[0] if len(values) == 1 else torch.stack(values).mean()
         return 1 - value if self.metric.higher_is_better else value
@@ -153,7 +153,7 @@ class TableLoss:
         return value
 
     def with_virtual(self, tables: Tensor) -> Tensor:
-        """Tables with a little rightly predicted mass for what is missing, if the metric needs it."""
+        """Add a little correctly predicted mass for missing classes, if the metric needs it."""
         if not self._fills:
             return tables
         if self.multilabel:
@@ -163,7 +163,7 @@ class TableLoss:
 
 
 def is_empty(tables: Tensor, *, warn: bool) -> Tensor:
-    """Whether no sample is left, as a 0-d boolean; a warning says so where values may be looked at."""
+    """Return whether no sample is left, as a 0-d boolean, with a warning where values may be read."""
     empty = tables.sum() <= 0
     if warn and _checks.can_inspect(tables) and bool(empty):
         say_empty(warn=True)
@@ -171,7 +171,7 @@ def is_empty(tables: Tensor, *, warn: bool) -> Tensor:
 
 
 def say_empty(*, warn: bool) -> None:
-    """Warn that nothing can be learnt from this batch."""
+    """Warn that there is nothing to learn from this batch."""
     if warn:
         warnings.warn(
             "every sample is ignored or has weight zero: the loss is 0 and has no gradient",
@@ -180,10 +180,10 @@ def say_empty(*, warn: bool) -> None:
 
 
 def with_virtual_labels(tables: Tensor, *, pooled: bool) -> Tensor:
-    """Add a little rightly predicted mass to labels ``(G, 4, L)`` of which all or none are positive.
+    """Add a little correctly predicted mass to labels ``(G, 4, L)`` that are all positive or all negative.
 
-    A false positive of a label takes nothing from another label, so a label without positives would go unpunished.
-    A pooled (micro) metric is defined as long as any label has positives, and is left alone then.
+    A false positive of one label takes nothing from another, so false positives of a label without positives would
+    cost nothing. A pooled (micro) metric is defined as long as any label has positives, and then stays as it is.
     """
     tp, fp, fn, tn = tables.unbind(-2)
     positives, negatives = tp + fn, fp + tn
@@ -199,7 +199,7 @@ def with_virtual_labels(tables: Tensor, *, pooled: bool) -> Tensor:
 
 
 def with_virtual_classes(tables: Tensor, *, counted: bool) -> Tensor:
-    """Add a little rightly predicted mass to missing classes, if fewer than two are present."""
+    """Add a little correctly predicted mass to missing classes, if fewer than two are present."""
     true = tables[:, 0] + tables[:, 2] if counted else tables.sum(-1)
     missing = true <= 0
     lonely = (~missing).sum(-1, keepdim=True) < 2
@@ -207,7 +207,7 @@ def with_virtual_classes(tables: Tensor, *, counted: bool) -> Tensor:
     extra = torch.where(missing & lonely, VIRTUAL_SHARE * total, 0.0).to(tables.dtype)
     if not counted:
         return tables + torch.diag_embed(extra)
-    # A sample of one class, rightly predicted, is a true negative of every other.
+    # A correctly predicted sample of one class is a true negative of every other class.
     nothing = torch.zeros_like(extra)
     rest = extra.sum(-1, keepdim=True) - extra
     return tables + torch.stack([extra, nothing, nothing, rest], dim=-2)

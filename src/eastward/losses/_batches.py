@@ -1,4 +1,4 @@
-"""Input of a loss: checked once, flattened to samples times classes."""
+"""The input of a loss, checked once and flattened to samples times classes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Batch(NamedTuple):
 
 
 def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
-    """Whether a batch is what most are: flat float32 logits and int64 labels on the CPU, without weights.
+    """Whether a batch is like most: flat float32 logits and int64 labels on the CPU, without weights.
 
-    Nothing about the kind and the shape of such tensors needs a word, a change, or the definition.
+    The kind and shape of such tensors need no check and no conversion, and a fast kernel can take them.
     """
     if torch.compiler.is_compiling() or sample_weight is not None:
         return False
@@ -49,7 +49,7 @@ def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
             and forward_ad.unpack_dual(logits).tangent is None
         )
     except (NotImplementedError, RuntimeError):
-        # Inside torch.func numbers do not lie in memory; nested tensors have no shape.
+        # Tensors inside torch.func have no storage, and nested tensors have no shape.
         return False
 
 
@@ -72,7 +72,7 @@ def prepare_batch(
         _checks.weights(caller, sample_weight)
     flat = logits.dim() == 2 and logits.shape[1] > 1 and targets.shape == logits.shape[:1]
     if flat and not multilabel:
-        # Already flat: no views of views, each of which would be a node of the graph.
+        # Already flat, so make no views: each one would be a node of the graph.
         batch = Batch(logits, targets, flat_weight(caller, sample_weight, targets))
     elif multilabel:
         batch = _multilabel_batch(caller, logits, targets, sample_weight)
@@ -95,7 +95,7 @@ def _check_targets(
 
 
 def _check_places(caller: str, logits: Tensor, targets: object, weights: object) -> None:
-    """Targets and weights must be tensors of real numbers, where the logits are."""
+    """Check that targets and weights are real tensors on the device of the logits."""
     _checks.tensor(caller, "targets", targets)
     _checks.beside(caller, "targets", targets, logits)
     if weights is not None:
@@ -139,7 +139,7 @@ def _multilabel_batch(
 
 
 def result_dtype(logits: Tensor) -> torch.dtype:
-    """The dtype of the loss: that of the logits, but float32 inside autocast.
+    """Return the dtype of the loss: that of the logits, but float32 inside autocast.
 
     A float16 loss overflows as soon as ``GradScaler`` multiplies it by 65536; PyTorch's own losses therefore
     return float32 under autocast, and so does ours.

@@ -1,4 +1,4 @@
-"""Soft tables in plain PyTorch: the definition, and the oracle of every fast version.
+"""Soft tables in plain PyTorch: the definition, which every fast version is tested against.
 
 A *table* is what adds up over samples: the confusion matrix ``(C, C)``, or the stacked one-vs-rest counts ``(4, C)``
 when the metric needs no more. A grid of G thresholds gives G of them, stacked in front.
@@ -38,9 +38,9 @@ class Terms(NamedTuple):
 def defined_tables(
     batch: Batch, terms: Terms, temperature: Tensor | float, reduce: Reduce | None = None
 ) -> Tensor:
-    """Tables of a batch, one for each threshold: ``(G, C, C)`` or ``(G, 4, C)``.
+    """Compute the tables of a batch, one for each threshold: ``(G, C, C)`` or ``(G, 4, C)``.
 
-    ``reduce`` sums the masses of classes over processes; with a prior only, which needs them first.
+    ``reduce`` sums the masses of classes over processes; only a prior needs it.
     """
     weights, unit = batch.sample_weight, None
     if weights is not None:
@@ -54,7 +54,7 @@ def defined_tables(
         "reduce": in_units(reduce, unit),
     }
     tables = wide_table(torch.stack(_tables_of_grid(batch, terms, temperature, common)))
-    # With a prior, masses are those of the prior.
+    # A prior sets the masses of classes.
     return tables if unit is None or terms.prior is not None else tables * wide_table(unit)
 
 
@@ -95,12 +95,12 @@ def _is_symmetric(step: Step) -> bool:
 
 
 def wide_table(table: Tensor) -> Tensor:
-    """The table in float64, where sums of any weights fit, on devices that have it."""
+    """Return the table in float64, where sums of any weights fit, on devices that have it."""
     return table if table.device.type == "mps" else table.double()
 
 
 def unit_of(weights: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """The largest weight: in its units no sum overflows or vanishes; 1 where there is none."""
+    """Return the largest weight, in whose units no sum overflows or vanishes; 1 without weights."""
     if weights.numel() == 0:
         return weights.new_ones(())
     largest = weights.detach().amax(dims)
@@ -108,7 +108,7 @@ def unit_of(weights: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def in_units(reduce: Reduce | None, unit: Tensor | None) -> Reduce | None:
-    """The sum over processes of masses that are given, and taken, in units of this process."""
+    """Wrap a sum over processes, so that masses go in and come out in the units of this process."""
     if reduce is None or unit is None:
         return reduce
     wide = wide_table(unit)

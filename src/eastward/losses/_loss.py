@@ -1,4 +1,4 @@
-"""The three steps of every loss: tables of the logits, the metric at the table, the way back to the logits."""
+"""The three steps of every loss: tables of the logits, the metric at the tables, the gradient back at the logits."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["Between", "Steps"]
 
 
 class Between(NamedTuple):
-    """What happens to the tables of a batch before the metric sees them.
+    """What happens to the tables of a batch before the metric.
 
     Attributes
     ----------
     reduce : callable, optional
         Sum over processes.
     anchor : callable, optional
-        From the tables of this batch, and the dtype of the logits in float32 at least, to the tables where value and
-        derivative are taken (a running estimate).
+        A running estimate: takes the tables of this batch and a dtype, and returns the tables at which value and
+        derivative are taken.
     """
 
     reduce: Reduce | None = None
@@ -37,7 +37,7 @@ class Between(NamedTuple):
 
 
 class Steps:
-    """The three steps with the options of one loss, which owns them.
+    """The three steps with the options of one loss.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class Steps:
 
     Notes
     -----
-    A call right after a network's matrices finds its code outside the caches, where every function costs about 3 µs.
-    So an ordinary batch passes few of them: checks that cost a call each are for batches that are not.
+    Right after a network's forward pass, this code is no longer in the processor's caches, and every function call
+    costs about 3 µs. So an ordinary batch passes through few functions; only other batches take the single checks.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -63,7 +63,7 @@ class Steps:
         *,
         check_inputs: bool = True,
     ) -> Scalar:
-        """The loss of logits, targets and weights as a user gives them, in the dtype of the result."""
+        """Compute the loss of the user's logits, targets and weights."""
         batch, passes, heat = self._prepared(
             caller, given, temperature, between.reduce, check_inputs
         )
@@ -78,12 +78,12 @@ class Steps:
         reduce: Reduce | None = None,
         check_inputs: bool = True,
     ) -> Tensor:
-        """Step one alone, differentiable: tables add up over batches."""
+        """Run step one alone, differentiably; the tables add up over batches."""
         batch, passes, heat = self._prepared(caller, given, temperature, reduce, check_inputs)
         return soft_tables(passes, batch, self.terms, heat, reduce)
 
     def losses(self, batch: Batch, temperature: Tensor | float, between: Between) -> Tensor:
-        """Losses ``(K,)`` of K groups of samples that share nothing; values are not looked at."""
+        """Compute losses ``(K,)`` of K separate groups of samples, without checking values."""
         passes = self.ways.passes(batch, temperature, between.reduce)
         return self._losses(batch, passes, temperature, between, warn=False)
 
@@ -95,7 +95,7 @@ class Steps:
         reduce: Reduce | None,
         looks: bool,
     ) -> tuple[Batch, Passes | None, Tensor | float]:
-        """The flat batch, its passes (None: by definition), and the temperature."""
+        """Prepare the flat batch, its passes (None: use the definition) and the temperature."""
         terms = self.terms
         prepare = partial(prepare_batch, caller, *given, terms.multilabel, terms.ignore_index)
         heat = _known_temperature(caller, temperature)
@@ -103,7 +103,7 @@ class Steps:
         batch = Batch(*given) if ordinary else prepare(check_inputs=False)
         check = prepare if looks else None
         passes = self.ways.passes(batch, heat, reduce, check, ordinary=ordinary)
-        # A kernel looks at logits and whole labels by itself, and asks for a check when something is wrong.
+        # A kernel checks logits and integer labels itself, and asks for the full check when something is wrong.
         if looks and (passes is None or batch.targets.is_floating_point()):
             prepare()
         elif looks and batch.sample_weight is not None:
@@ -131,7 +131,7 @@ class Steps:
     def _in_closed_form(
         self, logits: Tensor, passes: Passes, between: Between, dtype: torch.dtype, *, warn: bool
     ) -> Tensor:
-        """Tables, loss and slope now, and one node of the graph that knows the way back."""
+        """Compute tables, loss and slope now, with one node of the graph for the backward pass."""
         learns = logits.requires_grad and torch.is_grad_enabled()
         tables = passes.tables(keep=learns)
         if between.reduce is not None:
@@ -146,7 +146,7 @@ class Steps:
         return joined
 
     def at(self, tables: Tensor, between: Between, dtype: torch.dtype, *, warn: bool) -> Tensor:
-        """Step two of tables that are part of a graph."""
+        """Run step two on tables that are part of a graph."""
         reduce, anchor = between
         if reduce is not None:
             tables = total_table(tables, reduce(tables.detach()))
@@ -158,7 +158,7 @@ class Steps:
 
 
 class _Back(NamedTuple):
-    """What the way back needs: the slope at the tables where the metric was taken."""
+    """What the backward pass needs: the slope of the metric at its tables."""
 
     steps: Steps
     passes: Passes
@@ -172,7 +172,7 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, back: _Back, losses: tuple[Tensor]) -> Tensor:
-        # In a tuple, the losses are no input of this node, and can be its output as they are.
+        # Inside a tuple the losses do not count as inputs of this node, and can be its output without a copy.
         ctx.back = back
         ctx.save_for_backward(logits, *back.passes.kept())
         return losses[0]
@@ -184,14 +184,14 @@ class _Loss(torch.autograd.Function):
         if torch.is_grad_enabled():
             return _differentiable(back, logits, by_losses), None, None
         if back.between.reduce is not None:
-            # Slopes at the summed table are alike in all processes: their sum needs the factors alone.
+            # All processes have the same slope at the summed table, so only the factors have to be summed.
             by_losses = back.between.reduce(by_losses)
         return back.passes.pullback(logits, tuple(kept), back.slope, by_losses), None, None
 
 
 def _differentiable(back: _Back, logits: Tensor, by_losses: Tensor) -> Tensor:
-    """The gradient by the definition, since someone wants to differentiate once more."""
-    # A running estimate moved on when it was asked; the answer of the first time is needed.
+    """Compute the gradient by the definition, which can be differentiated again."""
+    # A running estimate changes with every call, so the tables of the first call are reused.
     again = None if back.between.anchor is None else lambda *_: back.anchored
     between = Between(back.between.reduce, again)
     losses = back.steps.at(back.passes.again(logits), between, by_losses.dtype, warn=False)
@@ -200,7 +200,7 @@ def _differentiable(back: _Back, logits: Tensor, by_losses: Tensor) -> Tensor:
 
 
 def _known_temperature(caller: str, temperature: Tensor | float) -> Tensor | float:
-    """The temperature as a number where it can be read without waiting for a device, and checked."""
+    """Return the checked temperature as a number, if it can be read without waiting for a device."""
     if not isinstance(temperature, Tensor):
         return temperature
     if torch.compiler.is_compiling() or not temperature.is_cpu:

@@ -1,4 +1,4 @@
-"""What the losses share as modules: a temperature, checked whenever it is assigned or loaded, and processes."""
+"""What all loss modules share: a temperature that is checked on assignment and loading, and sums over processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LossModule", "new_buffer"]
 
 
 class LossModule(nn.Module):
-    """A loss with a 0-d buffer ``temperature``; assigning a number to it cools.
+    """A loss with a 0-d buffer ``temperature``; assign a number to cool it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LossModule(nn.Module):
         current = self.__dict__.get("_buffers", {}).get("temperature")
         if name == "temperature" and current is not None:
             _checks.one_temperature(type(self).__name__, value)
-            # A new tensor rather than fill_: graphs that were recorded at the old temperature keep it.
+            # A new tensor instead of fill_, so that graphs recorded at the old temperature keep it.
             value = torch.as_tensor(float(value), dtype=current.dtype, device=current.device)
             value = new_buffer(value)
         super().__setattr__(name, value)
@@ -62,12 +62,12 @@ class LossModule(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Made anew: the steps from the options, and the agreement with the processes of another job.
+        # Rebuilt after loading: the steps from the options, and the agreement with the processes of another job.
         own = ("_known_steps", "_agreed")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def sum_over_processes(self, logits: Any) -> Reduce | None:
-        """The sum over processes, who in the first batch make sure that they have the same number of classes."""
+        """Return the sum over processes; in the first batch, check that all have the same number of classes."""
         reduce = resolve_reduce(self.process_group)
         if reduce is None:
             return None
@@ -79,7 +79,7 @@ class LossModule(nn.Module):
 
 
 def new_buffer(value: Tensor | None) -> Any:
-    """The tensor as one that autograd may use later, even if it was made in ``torch.inference_mode``."""
+    """Return a buffer that autograd can use later, even if made in ``torch.inference_mode``."""
     if value is None or torch.compiler.is_compiling() or not value.is_inference():
         return value
     with _ordinary_mode():

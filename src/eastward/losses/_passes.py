@@ -1,7 +1,7 @@
-"""Steps one and three of a loss: tables of the logits, and the way back from a slope at the tables.
+"""Steps one and three of a loss: tables of the logits, and the gradient back from the tables.
 
-``soft_tables`` is one function of the logits. Its definition in plain PyTorch holds everywhere; where a fast version of
-the two passes applies (``kernels``), they are one node of the graph.
+``soft_tables`` is one function of the logits. Its definition in plain PyTorch works everywhere. Where a fast version
+of the two passes applies (``kernels``), it is one node of the graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eastward.steps import STEPS
 
 __all__ = ["WHY_DEFINITION", "Passes", "Ways", "soft_tables"]
 
-# No label is this one.
+# Never a label.
 _NOTHING_IGNORED = -(2**63)
 
 
@@ -38,8 +38,8 @@ def _is_plain(tensor: Tensor | None) -> bool:
     return tensor is None or (type(tensor) in (Tensor, nn.Parameter) and _checks.has_memory(tensor))
 
 
-# What the fast versions do not know. The first two are asked of the options of a loss, the others of a batch (an
-# ordinary one, see is_ordinary, need not be asked). Everything else goes through the fast versions.
+# Cases that the fast versions cannot handle. The first two depend on the options of a loss, the others on the batch
+# (never on an ordinary one, see is_ordinary). The fast versions handle everything else.
 WHY_DEFINITION: dict[str, Callable[[Any], bool]] = {
     "another step than the linear one": lambda terms: terms.step is not STEPS["linear"],
     "a prior that learns": lambda terms: _learns(terms.prior),
@@ -56,7 +56,7 @@ _OF_OPTIONS, _OF_BATCHES = tuple(WHY_DEFINITION.values())[:2], tuple(WHY_DEFINIT
 
 
 class Ways:
-    """The ways of one loss: chosen once for each kind of problem and device, from the table in ``kernels.choice``.
+    """The kernels of one loss, chosen once for each kind of problem and device.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Ways:
         *,
         ordinary: bool = False,
     ) -> Passes | None:
-        """Both passes over a batch by a kernel, or None where tables are computed by definition.
+        """Return both passes over a batch by a kernel, or None where the definition is used.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Ways:
         reduce : callable, optional
             Sum over processes of the masses of classes, which a prior needs.
         check : callable, optional
-            Looks at every value and says what is wrong; called when a pass found something.
+            Checks every value and raises a clear error; called when a pass found something wrong.
         ordinary : bool, default=False
             Whether the batch is known to be ordinary.
         """
@@ -113,7 +113,7 @@ class Ways:
             number,
             looks,
         ):
-            # As long as nothing cools it stays.
+            # It stays valid until the temperature changes.
             self._problem = problem = self._new_problem(kind, number, looks=looks)
         return Passes(kernel, problem, batch, self.terms, reduce, check)
 
@@ -131,7 +131,7 @@ class Ways:
 
 
 def _is_known(batch: Batch, temperature: Tensor | float) -> bool:
-    """Whether the fast versions know such a batch."""
+    """Whether the fast versions can handle the batch."""
     if torch.compiler.is_compiling() or _learns(temperature):
         return False
     return not any(asked(batch) for asked in _OF_BATCHES)
@@ -144,9 +144,9 @@ def soft_tables(
     temperature: Tensor | float,
     reduce: Reduce | None = None,
 ) -> Tensor:
-    """Tables ``(G, C, C)`` or ``(G, 4, C)`` of samples, differentiable in the logits; ``(K, G, ...)`` of K groups.
+    """Compute tables ``(G, C, C)`` or ``(G, 4, C)``, differentiable in the logits; ``(K, G, ...)`` for K groups.
 
-    By the passes of this batch, or, if they are None, by definition.
+    Uses the passes of this batch, or the definition if they are None.
     """
     if passes is None:
         return _defined(batch, terms, temperature, reduce)
@@ -192,7 +192,7 @@ class Passes:
         self._kept: Any = None
 
     def tables(self, *, keep: bool = False) -> Tensor | np.ndarray:
-        """Step one; ``keep`` what step three can use."""
+        """Run step one; ``keep`` what step three can use."""
         samples: Any = self.samples
         tables, wrong, self._kept = self.kernel.tables(self.problem, samples, keep=keep)
         if wrong != FINE:
@@ -209,24 +209,24 @@ class Passes:
             raise IndexError(f"labels lie in [{int(low)}, {int(high)}], outside the classes")
 
     def kept(self) -> tuple[Tensor | None, ...]:
-        """What to keep for the way back besides the logits; saved by autograd, a change in place is noticed."""
+        """Return what the backward pass needs besides the logits; autograd notices if it is changed in place."""
         samples, self.samples = self.samples, None
         return () if samples is None else (samples.labels, samples.weights)
 
     def pullback(
         self, logits: Tensor, kept: tuple[Any, ...], slopes: Any, factors: Tensor | float = 1.0
     ) -> Tensor:
-        """Step three: the gradient at the logits, given that at the tables."""
+        """Run step three: the gradient at the logits, given the gradient at the tables."""
         if self.unit is not None:
             factors = factors * self.unit.reshape(self.unit.shape[:-3])
-        # It may become the gradient, and is used once: a second pass backwards starts from the logits.
+        # The kept values may be overwritten by the gradient, so a second backward pass starts from the logits.
         left, self._kept = self._kept, None
         samples = Samples(_as_float32(logits), *kept)
         found: Tensor = self.kernel.pullback(self.problem, samples, slopes, factors, left)
         return found if found.dtype == self.dtype else found.to(self.dtype)
 
     def again(self, logits: Tensor) -> Tensor:
-        """Step one by definition, which can be differentiated any number of times."""
+        """Run step one by the definition, which can be differentiated any number of times."""
         targets, weights, terms, reduce = self._batch
         return _defined(Batch(logits, targets, weights), terms, self.problem.temperature, reduce)
 
@@ -251,7 +251,7 @@ class _Tables(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None]:
         logits, *kept = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # Someone wants to differentiate once more: the definition knows how.
+            # The gradient will be differentiated again, which only the definition supports.
             tables = ctx.passes.again(logits)
             (found,) = torch.autograd.grad(tables, logits, slopes, create_graph=True)
             return found, None
@@ -259,7 +259,7 @@ class _Tables(torch.autograd.Function):
 
 
 def _labels(targets: Tensor, ignored: int) -> Tensor:
-    """Targets as int64; indicators may be given as other numbers."""
+    """Convert targets to int64; indicators may have another dtype."""
     if targets.dtype == torch.int64 and targets.is_contiguous() and not targets.is_neg():
         return targets
     targets = targets.detach().resolve_neg()
@@ -271,9 +271,9 @@ def _labels(targets: Tensor, ignored: int) -> Tensor:
 def _weights(
     batch: Batch, labels: Tensor, terms: Terms, reduce: Reduce | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Weights in float32 in which the prior is folded, and the unit ``([K,] 1, 1, 1)`` in which they are measured."""
+    """Return float32 weights that include the prior, and their unit ``([K,] 1, 1, 1)``."""
     weights, unit = batch.sample_weight, None
-    # Samples of one group, or those of each, have a unit of their own.
+    # Each group of samples has its own unit.
     groups = batch.logits.dim() - 2
     if weights is not None:
         weights = at_least_float32(weights.detach().resolve_neg())
@@ -290,6 +290,6 @@ def _weights(
         return weights_of_rates(labels.to(weights.dtype), weights, terms.prior, sums), None
     sums = in_units(reduce, unit)
     size = max(batch.logits.shape[-1], 2)
-    # A tensor is the prior of a loss object, which looked at it; other things come from a function's caller.
+    # A tensor is the prior of a loss object, which has checked it; anything else comes from a caller.
     look = not isinstance(terms.prior, Tensor)
     return weights_of_prior(labels, weights, terms.prior, size, sums, look=look), None

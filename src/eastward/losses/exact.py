@@ -1,8 +1,8 @@
-"""The full-batch gradient from micro-batches, exactly, in two passes.
+"""The exact full-batch gradient from micro-batches, in two passes.
 
-The mean of F1 over micro-batches is not F1. But the table is a sum over samples, so its value comes from one pass
-without gradient, and with ``K = dL/dC`` there the gradient of the whole is the sum of the gradients of
-``<K, C_b>`` over micro-batches, which a second pass gives.
+The mean of F1 over micro-batches is not F1. But the table C is a sum over samples, so a first pass without gradient
+gives its value and the slope ``K = dL/dC``. The gradient of the whole is then the sum of the gradients of
+``<K, C_b>`` over the micro-batches, which a second pass computes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def exact_backward(
     chunk_rows: int | None = None,
     backward: Callable[[Tensor], None] = torch.autograd.backward,
 ) -> Scalar:
-    r"""Backward pass for the loss of all micro-batches together, with the memory of one.
+    r"""Run the backward pass of all micro-batches together, with the memory of one.
 
     .. math:: \nabla_\theta L\Big(\sum_b C_b\Big) = \sum_b \nabla_\theta \langle K, C_b \rangle,
               \qquad K = \frac{\partial L}{\partial C} \quad \text{at } \sum_b C_b
@@ -40,16 +40,16 @@ def exact_backward(
     Parameters
     ----------
     loss : EASTLoss
-        Without ``running``, which is the approximation that this makes unnecessary.
+        Without ``running``, the approximation that this function replaces.
     model : Module or callable
         From inputs to logits. Gradients are added to its parameters' ``.grad``, as by ``backward()``.
     micro_batches : iterable of (inputs, targets) or (inputs, targets, sample_weight)
-        Kept in a list; any sizes.
+        Of any sizes; they are kept in a list.
     chunk_rows : int, optional
-        Cut every micro-batch into pieces of at most so many rows, which pass through the network one by one: the
-        batches of a loader may then be as large as is handy. Inputs have to be tensors, or dictionaries of them.
+        Cut every micro-batch into pieces of at most this many rows, which pass through the network one by one. The
+        batches of a loader can then have any size. Inputs must be tensors, or dictionaries of tensors.
     backward : callable, default=torch.autograd.backward
-        What sends the share of a micro-batch back, where a framework has a way of its own:
+        Runs the backward pass of one micro-batch, for frameworks with their own way:
         ``lambda share: scaler.scale(share).backward()``, ``fabric.backward``.
 
     Returns
@@ -59,9 +59,9 @@ def exact_backward(
 
     Notes
     -----
-    Dropout sees the same random numbers in both passes. Batch norm in training mode normalises each micro-batch by
-    itself, which is another network than one that sees all rows at once: put it in evaluation mode or use another norm
-    (a warning says so). Its running statistics are updated once, in the second pass.
+    Dropout uses the same random numbers in both passes. Batch norm in training mode normalises each micro-batch on its
+    own, so the network differs from one that sees all rows at once. A warning says so: put batch norm in evaluation
+    mode, or use another norm. Its running statistics are updated once, in the second pass.
     Inside a process group the tables are summed over processes, and under DistributedDataParallel gradients are
     synchronised once, in the last micro-batch.
 
@@ -85,7 +85,7 @@ def exact_backward(
     tables = tables.detach().requires_grad_()
     value = loss.loss_at(tables, dtype=dtype)
     (slope,) = torch.autograd.grad(value, tables)
-    # DistributedDataParallel averages over processes; the gradient of the whole is their sum.
+    # DistributedDataParallel averages over processes, but the gradient of the whole is their sum.
     slope = slope * (dist.get_world_size(_group(loss)) if across is not None else 1)
     for index, (batch, state) in enumerate(zip(batches, states, strict=True)):
         last = index == len(batches) - 1
@@ -99,7 +99,7 @@ def exact_backward(
 def _summed_tables(
     loss: EASTLoss, model: Any, batches: list[tuple[Any, ...]], totals: Reduce | None
 ) -> tuple[Tensor, list[Any], torch.dtype]:
-    """First pass: the table of everything, the random state before each micro-batch, the dtype of the loss."""
+    """Run the first pass: the total table, the random state before each micro-batch, the dtype of the loss."""
     states, total, dtype = [], None, torch.float32
     with torch.no_grad(), still_statistics(model):
         for batch in batches:
@@ -114,7 +114,7 @@ def _summed_tables(
 def _tables(
     loss: EASTLoss, model: Any, batch: tuple[Any, ...], totals: Reduce | None
 ) -> tuple[Tensor, torch.dtype]:
-    """Tables of one micro-batch, and the dtype in which a loss of its logits is computed."""
+    """Compute the tables of one micro-batch, and the dtype of a loss of its logits."""
     inputs, targets, *weight = batch
     logits = model(inputs)
     tables = loss.wide_tables((logits, targets, weight[0] if weight else None), reduce=totals)
@@ -124,10 +124,9 @@ def _tables(
 def _class_totals(
     loss: EASTLoss, batches: list[tuple[Any, ...]], across: Reduce | None
 ) -> Reduce | None:
-    """With a prior, rows are normalised by the class totals of everything, known before the first pass.
+    """Provide the class totals of all micro-batches, which a prior needs before the first pass.
 
-    The loss asks for them through its hook for sums over processes; here the answer is the sum over processes
-    and micro-batches.
+    The loss asks for them through its sum over processes; here that sum also includes all micro-batches.
     """
     if not isinstance(loss.prior, Tensor):
         return None
@@ -218,18 +217,18 @@ def _chunks(batches: list[tuple[Any, ...]], rows: int) -> list[tuple[Any, ...]]:
 
 def _batch_norms(model: object) -> list[Any]:
     modules = model.modules() if isinstance(model, nn.Module) else ()
-    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the class that all batch norms share
+    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the base class of all batch norms
     return [module for module in modules if isinstance(module, kind) and module.training]
 
 
 def normalises_batches(model: object) -> bool:
-    """Whether what the network makes of a row depends on the rows beside it."""
+    """Whether the network's output for a row depends on the other rows of its batch."""
     return bool(_batch_norms(model))
 
 
 @contextmanager
 def still_statistics(model: object) -> Iterator[None]:
-    """Keep the running statistics of batch norm as they are: the second pass will update them."""
+    """Freeze the running statistics of batch norm; the second pass will update them."""
     norms = _batch_norms(model)
     kept = [(norm.track_running_stats, norm.running_mean, norm.running_var) for norm in norms]
     for norm in norms:
@@ -242,13 +241,13 @@ def still_statistics(model: object) -> Iterator[None]:
 
 
 def random_state() -> Any:
-    """The state of torch's generators, to repeat what follows."""
+    """Save the state of torch's random generators."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
     return torch.get_rng_state(), cuda
 
 
 def restore_random_state(state: Any) -> None:
-    """Put a saved state of the random generators back."""
+    """Restore a saved state of the random generators."""
     torch.set_rng_state(state[0])
     if state[1] is not None:
         torch.cuda.set_rng_state_all(state[1])

@@ -1,4 +1,4 @@
-"""The metric as a loss, as one function."""
+"""The metric as a loss, in one function."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def metric_loss(
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
         Heaviside approximation.
     detach_threshold : bool, default=False
-        No gradient through the dynamic threshold.
+        Send no gradient through the dynamic threshold.
     prior : sequence of float, optional
-        Class distribution that the metric is meant for, when batches are stratified.
+        Class distribution that the metric is meant for, if batches are stratified.
     absent : {"skip", "observed", "zero", "one"}, default="skip"
-        Classes without true samples in a macro average.
+        How macro averages treat classes without true samples.
     multilabel : bool, default=False
         Columns are independent labels.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     sample_weight : Tensor, optional
-        ``(N,)`` or of the targets' shape; enters the confusion matrix.
+        ``(N,)`` or of the shape of the targets; weights the samples in the confusion matrix.
     reduce : callable, optional
         Differentiable sum of tables over processes; :class:`EASTLoss` supplies it.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range); False saves the time.
+        Check the values, too (NaN, labels out of range). False saves that time.
 
     Returns
     -------
@@ -81,9 +81,9 @@ def metric_loss(
 
     Notes
     -----
-    All samples ignored: zero loss, zero gradient, and a warning. A batch of one class, under ``absent="skip"``:
-    metrics that need two classes are evaluated as if one per cent of each missing class were there, rightly
-    predicted, so that false positives still cost.
+    If all samples are ignored, loss and gradient are zero, with a warning. In a batch of one class, metrics that need
+    two classes are evaluated as if the batch held one per cent of each missing class, predicted correctly. False
+    positives then still cost something. This holds for ``absent="skip"``.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The metric as a loss, as a module with the memory that a loss may need."""
+"""The metric as a loss module, which can remember past batches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["EASTLoss"]
 class EASTLoss(LossModule):
     r"""Any confusion-matrix metric as a training loss (Evaluation Aligned Surrogate Training).
 
-    The loss is one minus the metric of a soft confusion matrix, so its gradient points to a better metric. Replace
-    ``torch.nn.CrossEntropyLoss()`` with it, best in a network that cross-entropy has trained.
-    :func:`metric_loss` is the same loss as a function.
+    The loss is one minus the metric of a soft confusion matrix, so its gradient points to a better metric. Use it
+    instead of ``torch.nn.CrossEntropyLoss()``, preferably on a network that cross-entropy has trained.
+    :func:`metric_loss` computes the same loss as a function.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class EASTLoss(LossModule):
         What to optimise: a name from :func:`eastward.metrics.names`, or any function from a confusion matrix (rows
         true, columns predicted) to a 0-d tensor.
     temperature : float, default=0.2
-        Width of the soft step, in (0, 0.4]. A lower one is closer to the metric and harder to train on.
+        Width of the soft step, in (0, 0.4]. A lower temperature is closer to the metric and harder to train on.
     threshold : "top2", float or sequence of float, default="top2"
         Where the soft step lies. "top2": halfway between the two largest probabilities of each sample; 0.5 for a
         single logit and for labels. A number fixes it; the loss averages over a sequence.
@@ -54,27 +54,27 @@ class EASTLoss(LossModule):
     ignore_index : int or None, default=-100
         Samples with this target are left out.
     running : float, optional
-        Decay in [0, 1) of a running table, for batches too small to estimate the metric: the metric and its
-        derivative are taken at the decayed sum of past tables (scaled to the mass of one batch), and the gradient
-        flows through the current batch. Updated in training mode only.
+        Decay in [0, 1) of a running table, for batches too small to estimate the metric. The metric and its
+        derivative are taken at the decayed sum of past tables, scaled to the mass of one batch. The gradient flows
+        through the current batch. The running table changes in training mode only.
     process_group : "auto", None or ProcessGroup, default="auto"
         Sum the table over the processes of a ``torch.distributed`` job, so that the averaged gradient is that of
         one process with all the data. None turns it off.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range); False saves the time.
+        Check the values, too (NaN, labels out of range). False saves that time.
     subject_to : str or sequence of str, optional
-        Constraints such as ``"recall[1] >= 0.9"``, classes by their index: ``recall``, ``precision``, ``specificity``
-        and every other metric of one class, ``predicted_rate``, or a metric of all classes. The loss becomes
-        :math:`1 - M - \sum_k \lambda_k (g_k - b_k)`; multipliers :math:`\lambda_k` grow while decisions of the last
-        batches break a constraint, and shrink where there is room (Cotter et al. 2019). They move with every call in
-        training mode.
+        Constraints such as ``"recall[1] >= 0.9"``, with classes by index. You can bound any metric of one class
+        (``recall``, ``precision``, ``specificity`` ...), ``predicted_rate``, or a metric of all classes. The loss
+        becomes :math:`1 - M - \sum_k \lambda_k (g_k - b_k)`. The multipliers :math:`\lambda_k` grow while decisions
+        of the last batches break a constraint, and shrink when there is room (Cotter et al. 2019). They change with
+        every call in training mode.
     multiplier_rate : float, default=0.05
-        How far a multiplier moves in one batch for a constraint that is broken by one.
+        How far a multiplier moves in one batch, per unit of violation.
 
     Attributes
     ----------
     temperature : Tensor
-        A 0-d buffer: moves with ``.to()``, is saved in ``state_dict``; assign a number to cool.
+        A 0-d buffer: it moves with ``.to()`` and is saved in ``state_dict``. Assign a number to cool.
     running_tables : Tensor or None
         The decayed tables, with ``running`` only.
     asked : Multipliers or None
@@ -147,7 +147,7 @@ class EASTLoss(LossModule):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch.
+        """Compute the loss of one batch.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class EASTLoss(LossModule):
         )
 
     def _steps(self) -> Steps:
-        """The three steps with these options; the same ones until an attribute is set, or the prior moves."""
+        """Return the three steps with these options, rebuilt when an attribute is set or the prior moves."""
         known: Steps | None = self.__dict__.get("_known_steps")
         if known is not None and (known.terms.prior is None or known.terms.prior is self.prior):
             return known
@@ -209,7 +209,7 @@ class EASTLoss(LossModule):
         *,
         reduce: Reduce | None = None,
     ) -> Tensor:
-        """Soft tables of one batch, ``(G, C, C)`` or ``(G, 4, C)``; they add up over batches.
+        """Compute the soft tables of one batch, ``(G, C, C)`` or ``(G, 4, C)``; they add up over batches.
 
         ``reduce`` sums the masses of classes over processes, which a prior needs.
         """
@@ -217,25 +217,25 @@ class EASTLoss(LossModule):
         return tables.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
 
     def wide_tables(self, given: tuple[Any, Any, Any], *, reduce: Reduce | None = None) -> Tensor:
-        """:meth:`tables` of logits, targets and weights in float64, where sums of many batches keep their digits."""
+        """Compute :meth:`tables` in float64, where sums of many batches keep their digits."""
         return self._steps().tables(
             "EASTLoss", given, self.temperature, reduce=reduce, check_inputs=self.check_inputs
         )
 
     def loss_at(self, tables: Tensor, *, dtype: torch.dtype | None = None) -> Scalar:
-        """The loss as a function of the tables alone, computed in ``dtype`` (None: that of the tables)."""
+        """Compute the loss from tables alone, in ``dtype`` (None: that of the tables)."""
         wanted = tables.dtype if dtype is None else dtype
         return self._steps().at_table(tables, dtype=wanted, warn=self.check_inputs)
 
     def _anchor(self, now: Tensor, dtype: torch.dtype) -> Tensor:
-        """Where value and derivative are taken: at the decayed sum; the gradient flows through ``now`` alone."""
+        """Return the decayed sum, where value and derivative are taken; the gradient flows through ``now``."""
         past = self.running_tables
         if past is None or past.shape != now.shape:
             past = torch.zeros_like(now)
         mixed = (self.running or 0.0) * past.to(now) + now
         if self.training:
             self.running_tables = new_buffer(mixed.to(dtype))
-        # Scaled to the mass of this batch, the derivative has the size it has without history.
+        # Scaled to the mass of this batch, the derivative is as large as without history.
         return mixed * (now.sum() / mixed.sum().clamp_min(torch.finfo(mixed.dtype).tiny))
 
     def reset_running(self) -> None:
@@ -244,14 +244,14 @@ class EASTLoss(LossModule):
             self.running_tables = new_buffer(torch.empty(0, device=self.temperature.device))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # The running tables are as large as the number of classes, known only after the first batch.
+        # The size of the running tables depends on the number of classes, known only after the first batch.
         saved = state_dict.get(prefix + "running_tables")
         if saved is not None and self.running_tables is not None:
             self.running_tables = torch.empty_like(saved, device=self.running_tables.device)
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
-        """What distinguishes this loss in a printed model."""
+        """Describe the loss in a printed model."""
         parts = [repr(self.metric.name), f"temperature={float(self.temperature):.3g}"]
         if self.thresholds is not None:
             parts.append(

@@ -1,9 +1,9 @@
-r"""Constraints while training: multipliers that grow where a constraint is broken.
+r"""Constraints during training: multipliers that grow while a constraint is broken.
 
 .. math:: L = 1 - M(C) - \sum_k \lambda_k\,\big(g_k(C) - b_k\big), \qquad \lambda_k \ge 0
 
-Gradients flow through the soft table :math:`C`. The multipliers follow the *hard* one, by what would be decided: a
-constraint that soft memberships seem to keep may be broken by decisions (the proxy-Lagrangian of Cotter et al. 2019).
+Gradients flow through the soft table :math:`C`. The multipliers follow the *hard* table of decisions, because
+decisions may break a constraint that soft memberships seem to keep (the proxy-Lagrangian of Cotter et al. 2019).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Multipliers"]
 CALLER = "EASTLoss"
 # Constraints are judged by about the last twenty batches: one batch has too few rows of a rare class.
 DECAY = 0.95
-# Beyond this a constraint that cannot be kept would drown the metric.
+# Otherwise a constraint that cannot be kept would drown the metric.
 LARGEST = 100.0
 
 
@@ -36,9 +36,9 @@ class Multipliers(nn.Module):
     Parameters
     ----------
     subject_to : str or sequence of str
-        Constraints in words; classes by their index.
+        Constraints in words, with classes by index.
     rate : float
-        How far a multiplier moves for a constraint that is broken by one.
+        How far a multiplier moves in one batch, per unit of violation.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Multipliers(nn.Module):
         self._parsed: dict[int, tuple[Constraint, ...]] = {}
 
     def constraints(self, size: int) -> tuple[Constraint, ...]:
-        """The constraints for so many classes."""
+        """Return the constraints, parsed for this number of classes."""
         if size not in self._parsed:
             found = parse_constraints(CALLER, self.texts, size)
             if any(one.name == "coverage" for one in found):
@@ -81,7 +81,7 @@ class Multipliers(nn.Module):
         return self._parsed[size]
 
     def bonus(self, table: Tensor) -> Tensor:
-        """What the constraints add to the metric at a table ``(C, C)``: multipliers times slack."""
+        """Compute what the constraints add to the metric at a table ``(C, C)``: multipliers times slack."""
         pairs = zip(self.constraints(len(table)), self.values, strict=True)
         return torch.stack([weight.to(table) * one.slack(table) for one, weight in pairs]).sum()
 
@@ -89,7 +89,7 @@ class Multipliers(nn.Module):
     def update(
         self, batch: Batch, *, prior: Any, ignore_index: int | None, reduce: Reduce | None = None
     ) -> None:
-        """Move the multipliers by what is decided for a batch."""
+        """Move the multipliers according to the decisions for a batch."""
         logits = batch.logits.detach().float()
         if logits.shape[1] == 1:
             logits = torch.cat([torch.zeros_like(logits), logits], 1)
@@ -116,7 +116,7 @@ class Multipliers(nn.Module):
         self.values = new_buffer(moved.clamp(0.0, LARGEST))
 
     def added_to(self, metric: Metric) -> Metric:
-        """The metric with the bonus: what the loss is made of."""
+        """Return the metric plus what the constraints add."""
         return Metric(
             metric.name,
             _Lagrangian(metric, self),
@@ -127,13 +127,13 @@ class Multipliers(nn.Module):
 
 
 class _Lagrangian:
-    """A metric and the bonus of multipliers, as a function of the matrix."""
+    """A metric plus what the constraints add, as a function of the matrix."""
 
     def __init__(self, metric: Metric, multipliers: Multipliers) -> None:
         self.metric, self.multipliers = metric, multipliers
 
     def __call__(self, confusion: Tensor | Counts) -> Tensor:
-        """The metric of a matrix, with what the constraints add."""
+        """Evaluate the metric plus what the constraints add."""
         table = confusion if isinstance(confusion, Tensor) else confusion.tp
         bonus = self.multipliers.bonus(table)
         value: Tensor = self.metric(confusion)

@@ -24,9 +24,9 @@ from eastward.steps import resolve_step
 
 __all__ = ["AUROCLoss", "AveragePrecisionLoss"]
 
-# Marks an entry to pass over, among indicators that are 0 or 1.
+# Marks an ignored entry among indicators that are 0 or 1.
 _NO_INDICATOR = -100
-# Any metric of counts: a table of labels does not depend on it.
+# Any metric of counts would do: a table of labels does not depend on it.
 _COUNTED = get("accuracy")
 
 
@@ -58,7 +58,7 @@ class _GridLoss(LossModule):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch, ``1 - area``; shapes as in :func:`~eastward.metric_loss`."""
+        """Compute the loss of one batch, ``1 - area``; shapes as in :func:`~eastward.metric_loss`."""
         batch = prepare_batch(
             type(self).__name__,
             logits,
@@ -72,12 +72,12 @@ class _GridLoss(LossModule):
         reduce = self.sum_over_processes(logits)
         tables = reduce(tables) if reduce is not None else tables
         empty = is_empty(tables, warn=self.check_inputs)
-        # Of a mass of one, so that the unit of the weights does not matter.
+        # Scaled to a mass of one, so that the unit of the weights does not matter.
         tables = tables / torch.where(empty, 1.0, tables[0].detach().sum())
         return torch.where(empty, 0.0, 1 - self._mean_area(tables)).to(result_dtype(logits))
 
     def _tables(self, batch: Batch) -> Tensor:
-        """Counts ``(G, 4, L)`` of binary columns: those of independent labels, class 1 of two, or one-vs-rest."""
+        """Compute counts ``(G, 4, L)`` of binary columns: independent labels, class 1 of two, or one-vs-rest."""
         _checks.one_temperature(type(self).__name__, self.temperature)
         if not self.multilabel and batch.logits.shape[1] > 2:
             return self._one_against_rest(batch)
@@ -108,7 +108,7 @@ class _GridLoss(LossModule):
         indicators = one_hot(batch.targets.masked_fill(ignored, 0).long(), scores.shape[1])
         weights = batch.sample_weight
         unit = scores.new_ones(()) if weights is None else unit_of(weights, (0,))
-        # Class 0 or 1 may be the ignored one; among indicators its number would mean all negatives or positives.
+        # The ignored label may be 0 or 1, which among indicators would mean all negatives or positives.
         tables = grid_counts(
             scores,
             indicators.masked_fill(ignored.unsqueeze(1), _NO_INDICATOR),
@@ -130,13 +130,15 @@ class _GridLoss(LossModule):
 class AUROCLoss(_GridLoss):
     r"""One minus the soft area under the ROC curve (Bridging the Gap).
 
-    True and false positive rates are soft counts at a grid of thresholds, the area is their trapezoid sum; see
-    :func:`eastward.ranking.soft_auroc`. More than two classes are taken one-vs-rest and averaged.
+    True and false positive rates come from soft counts at a grid of thresholds, and the area from the trapezoid rule;
+    see :func:`eastward.ranking.soft_auroc`. With more than two classes, each is set against the rest, and the values
+    are averaged.
 
     Parameters
     ----------
     thresholds : int or sequence of float, default=9
-        How many thresholds evenly inside (0, 1), or the thresholds. 9 is the papers' 0.1 ... 0.9.
+        How many thresholds, evenly spaced inside (0, 1), or the thresholds themselves. The default is the papers'
+        0.1 ... 0.9.
     temperature : float, default=0.2
         Of the step.
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
@@ -144,11 +146,11 @@ class AUROCLoss(_GridLoss):
     multilabel : bool, default=False
         Columns are independent labels.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     process_group : "auto", None or ProcessGroup, default="auto"
         Sum the counts over processes.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
@@ -206,7 +208,7 @@ class AveragePrecisionLoss(_GridLoss):
     process_group : "auto", None or ProcessGroup, default="auto"
         Sum the counts over processes.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----

@@ -1,6 +1,6 @@
-"""Losses of several models at once: K groups of samples, one loss for each.
+"""Losses of several models at once, one for each of K groups of samples.
 
-Models that train side by side (cross-fitted networks, seeds, an ensemble) share no sample sums: they have K tables.
+Models that train side by side (cross-fitted networks, seeds, an ensemble) share no samples, so there are K tables.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["StackedLoss"]
 
 
 class StackedLoss:
-    """One minus the metric for each of K models; values are not looked at.
+    """One minus the metric for each of K models, without checks of values.
 
     Parameters
     ----------
     metric : Metric
-        What is to be maximised.
+        The metric to maximise.
     threshold, step, prior, multilabel, ignore_index
         As in :func:`~eastward.metric_loss`.
     reduce : callable, optional
-        Sum over processes.
+        Sum of tables over processes.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class StackedLoss:
         weights: Tensor | None,
         temperature: Tensor | float = 0.2,
     ) -> Tensor:
-        """Losses ``(K,)`` of logits ``(K, N, C)``, targets ``(K, N)`` or ``(K, N, L)`` and weights ``(K, N)``."""
+        """Compute losses ``(K,)`` of logits ``(K, N, C)``, targets ``(K, N)`` or ``(K, N, L)``, weights ``(K, N)``."""
         if weights is not None and self.multilabel:
             weights = weights.unsqueeze(2).expand(targets.shape)
         return self._steps.losses(
