@@ -1,4 +1,4 @@
-"""From per-class values to one number, the same way for every metric."""
+"""Average per-class values to one number, in one way for all metrics."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def averaged(
 
 
 def class_mask(counts: Counts, absent: str) -> Tensor:
-    """1 for classes that take part in a macro average under the policy ``absent``, else 0."""
-    # Asked this way round, NaN takes part: what went wrong before must not look like an absent class.
+    """Return 1 for classes that count in a macro average under the policy ``absent``, else 0."""
+    # Written so that NaN counts: an earlier mistake must not look like an absent class.
     if absent == "skip":
         left_out = counts.true <= VANISHED
     elif absent == "observed":
@@ -58,19 +58,19 @@ def class_mask(counts: Counts, absent: str) -> Tensor:
 
 
 def normalised_counts(caller: str, confusion: Tensor | Counts) -> Counts:
-    """Counts scaled to a total mass of one, so that no metric depends on the scale of its input."""
+    """Scale counts to a total mass of one, so that no metric depends on the scale of its input."""
     if isinstance(confusion, Counts):
         counts = confusion.map(at_least_float32)
     else:
         counts = counts_from_confusion(square_matrix(caller, confusion))
     total = (counts.tp + counts.fp + counts.fn + counts.tn).mean()
-    # The mass may be as small as the weights are; only an exact zero means an empty table.
+    # Small weights give a small mass; only an exact zero means an empty table.
     scale = torch.where(total <= 0, 1.0, total)
     return counts.map(lambda row: row / scale)
 
 
 def square_matrix(caller: str, confusion: object) -> Tensor:
-    """``confusion`` as a floating ``(C, C)`` tensor; NumPy arrays and integer counts are welcome."""
+    """Return ``confusion`` as a floating ``(C, C)`` tensor; NumPy arrays and integer counts are allowed."""
     if isinstance(confusion, Counts):
         advice = "It needs the whole matrix; multilabel problems have none."
         _checks.fail(caller, "confusion", "a (C, C) matrix", "one-vs-rest Counts", advice)

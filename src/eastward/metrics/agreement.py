@@ -1,7 +1,7 @@
 r"""Metrics of the table as a whole: accuracy, balanced accuracy, correlation, kappa, G-mean, cost.
 
-They are written in tp, fp, fn, tn as well, because differences such as :math:`s^2 - \sum_k t_k^2` lose their digits
-when one class dominates while the equal :math:`\sum_k (tp_k + fn_k)(fp_k + tn_k)` does not.
+They are written in tp, fp, fn, tn, too. A difference such as :math:`s^2 - \sum_k t_k^2` loses its digits when one
+class dominates; the equal sum :math:`\sum_k (tp_k + fn_k)(fp_k + tn_k)` does not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 def accuracy(confusion: Tensor | Counts) -> Tensor:
     r"""Share of the mass on the diagonal, :math:`\sum_k tp_k / \sum C`.
 
-    For multilabel counts the mean over labels of :math:`(tp + tn) / n` (one minus the Hamming loss).
+    For multilabel counts it is the mean over labels of :math:`(tp + tn) / n` (one minus the Hamming loss).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def accuracy(confusion: Tensor | Counts) -> Tensor:
 def balanced_accuracy(confusion: Tensor | Counts, *, absent: str = "skip") -> Tensor:
     r"""Mean recall over the classes, :math:`\frac1K \sum_k tp_k / (tp_k + fn_k)`.
 
-    For multilabel counts the mean over labels of :math:`\frac12(recall + specificity)`.
+    For multilabel counts it is the mean over labels of :math:`\frac12(recall + specificity)`.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
         R_K = \frac{\sum_k (tp_k\,tn_k - fp_k\,fn_k)}
                    {\sqrt{\sum_k (tp_k+fn_k)(fp_k+tn_k)}\sqrt{\sum_k (tp_k+fp_k)(fn_k+tn_k)}}
 
-    With two classes this is the usual MCC. For multilabel counts the mean over the labels where it is defined.
+    With two classes this is the usual MCC. For multilabel counts it is the mean over the labels where it is defined.
 
     Parameters
     ----------
@@ -128,13 +128,13 @@ def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
 def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tensor:
     r"""Agreement beyond chance, :math:`1 - \sum W \circ C / \sum W \circ E`.
 
-    :math:`E` is the matrix expected from the margins, :math:`W` has zeros on the diagonal and elsewhere 1,
+    :math:`E` is the matrix expected from the margins. :math:`W` has zeros on the diagonal, and elsewhere 1,
     :math:`|i - j|` or :math:`(i - j)^2`.
 
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted. Weights need the matrix. For multilabel counts the mean over
+        ``(C, C)``, rows true and columns predicted. Weights need the matrix. Multilabel counts give the mean over
         the labels where it is defined.
     weights : {None, "linear", "quadratic"}, default=None
         How disagreement grows with the distance of ordered classes.
@@ -142,7 +142,7 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
     Returns
     -------
     Tensor
-        0-d in [-1, 1]; 0 when it is undefined (one class only, rightly predicted).
+        0-d in [-1, 1]; 0 when it is undefined (a single class, always predicted).
 
     Examples
     --------
@@ -163,14 +163,14 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
 def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> Tensor:
     r"""Geometric mean of the recalls, :math:`\big(\prod_k recall_k\big)^{1/K}`.
 
-    For multilabel counts the mean over labels of :math:`\sqrt{recall \cdot specificity}`.
+    For multilabel counts it is the mean over labels of :math:`\sqrt{recall \cdot specificity}`.
 
     Parameters
     ----------
     confusion : Tensor or Counts
         ``(C, C)``, rows true and columns predicted.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples. Observed or zero, their recall of 0 makes the mean 0.
+        Classes without true samples. With "observed" or "zero", their recall of 0 makes the mean 0.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def expected_cost(confusion: Tensor, cost: Any) -> Tensor:
     confusion : Tensor
         ``(C, C)``, rows true and columns predicted.
     cost : array-like
-        ``(C, C)``: what it costs to predict the column when the row is true. Negative entries are gains.
+        ``(C, C)``: the cost of predicting the column when the row is true. Negative entries are gains.
 
     Returns
     -------

@@ -1,6 +1,7 @@
-"""Which metrics have value and slope in closed form: quotients of counts, of their products, and means of such.
+"""The metrics whose value and slope have a closed form.
 
-A metric that is not listed here, a user's callable above all, is differentiated by autograd, at the table.
+They are quotients of counts or of products of counts, and means of those. Autograd differentiates all other metrics
+at the table, such as a user's callable.
 """
 
 from __future__ import annotations
@@ -47,16 +48,17 @@ _OF_CLASSES: Mapping[Callable[..., Any], Quotients] = MappingProxyType(
         agreement.geometric_mean: RECALL,
     }
 )
-# Of classes that exclude each other; of labels autograd differentiates them.
+# Only for classes that exclude each other; for labels autograd differentiates them.
 _OF_TABLES: Mapping[Callable[..., Any], Products] = MappingProxyType(
     {agreement.matthews_corrcoef: CORRELATION, agreement.cohen_kappa: KAPPA}
 )
-# From counts (R, 4, C) and a factor to values (R,), slopes times the factor, the mean value, and if a table is empty.
+# Takes counts (R, 4, C) and a factor. Returns values (R,), slopes times the factor, the mean value, and whether a table
+# is empty.
 Form: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, float, bool]]
 
 
 def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> Form | None:
-    """The metric's closed form for counts of so many classes, or None if it has none.
+    """Return the metric's closed form for this number of classes, or None if it has none.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def _closed_form_of_classes(
         return None
     if average not in AVERAGES or _learns(quotients):
         return None
-    # The metric itself says what is wrong with its options.
+    # The metric itself reports bad options.
     blank = torch.ones(num_classes, dtype=torch.float64)
     metric(Counts(blank, blank, blank, blank, exclusive))
     return ClosedForm(quotients, average, options.get("absent", _default_absent(metric)))
@@ -106,6 +108,6 @@ def _learns(quotients: Quotients) -> bool:
 
 
 def _default_absent(metric: Metric) -> str:
-    """What the metric does with absent classes when nobody says: balanced accuracy has a way of its own."""
+    """Return the metric's own default for absent classes, which differs for balanced accuracy."""
     parameter = inspect.signature(metric.function).parameters.get("absent")
     return "observed" if parameter is None else str(parameter.default)

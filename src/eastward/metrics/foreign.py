@@ -1,4 +1,4 @@
-"""Metrics that are none of the confusion matrix, and scikit-learn's functions: what to use instead."""
+"""Advice for metrics that need more than a confusion matrix, and for scikit-learn's functions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from eastward import _checks
 
 __all__ = ["advice_for_name", "check_takes_a_matrix"]
 
-# Names of what judges an order or probabilities; a confusion matrix knows decisions only.
+# Metrics of an order or of probabilities; a confusion matrix holds decisions only.
 RANKINGS = ("roc_auc", "auroc", "auc", "average_precision", "pr_auc", "auprc")
 PROBABILITIES = ("log_loss", "cross_entropy", "brier", "ece")
 RANKING_LOSSES = {"auroc": "AUROCLoss", "roc_auc": "AUROCLoss", "auc": "AUROCLoss"}
-# scikit-learn's functions that have another name here.
+# scikit-learn's functions with another name here.
 NAMES = {
     "f1_score": "f1",
     "fbeta_score": "f_beta",
@@ -31,7 +31,7 @@ AVERAGED = ("f1", "precision", "recall", "jaccard")
 
 
 def advice_for_name(name: object) -> str:
-    """What to do instead of training for ``name``, if it judges probabilities or an order; else nothing.
+    """Say what to use instead of ``name``, if it judges probabilities or an order; otherwise return nothing.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def advice_for_name(name: object) -> str:
 
 
 def check_takes_a_matrix(metric: Callable[..., Any]) -> None:
-    """Refuse what takes labels or an estimator instead of a confusion matrix, as scikit-learn's metrics do."""
+    """Refuse callables that take labels or an estimator, as scikit-learn's metrics do."""
     name, options = _scikit_learns(metric)
     if name:
         stem = NAMES.get(name, "")
@@ -75,7 +75,7 @@ def _fail(got: str, advice: str) -> None:
 
 
 def _scikit_learns(metric: Any) -> tuple[str, dict[str, Any]]:
-    """Name and options of a metric function or scorer of scikit-learn; an empty name for anything else."""
+    """Return name and options of a scikit-learn metric or scorer; an empty name for anything else."""
     options: dict[str, Any] = {}
     if isinstance(metric, functools.partial):
         metric, options = metric.func, metric.keywords
@@ -89,7 +89,7 @@ def _scikit_learns(metric: Any) -> tuple[str, dict[str, Any]]:
 def _required_arguments(metric: Callable[..., Any]) -> int:
     try:
         parameters = inspect.signature(metric).parameters.values()
-    except (TypeError, ValueError):  # written in C: whoever calls it will find out
+    except (TypeError, ValueError):  # written in C, without a signature; calling it will tell
         return 1
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.default is inspect.Parameter.empty and p.kind in places for p in parameters)

@@ -1,10 +1,10 @@
-r"""Metrics that are quotients of sums of products of counts: correlation and kappa, their value and their slope.
+r"""Metrics that are quotients of sums of products of counts: correlation and kappa.
 
 .. math:: v = \frac{\sum_k q_0(t_k)}{\big(\prod_{j=1}^m \sum_k q_j(t_k)\big)^{1/m}}, \qquad t = (tp, fp, fn, tn)
 
-Each :math:`q` is a sum of products of two linear forms, such as :math:`tp \cdot tn - fp \cdot fn`, and is written down
-here once. PyTorch evaluates it as it stands. As :math:`t^\top Q\, t` with a symmetric matrix Q it has the derivative
-:math:`2\, Q\, t`, and so has the quotient:
+Each :math:`q` is a sum of products of two linear forms, such as :math:`tp \cdot tn - fp \cdot fn`, and is written
+only here. PyTorch evaluates it directly. Written as :math:`t^\top Q\, t` with a symmetric matrix Q, it has the
+derivative :math:`2\, Q\, t`. The quotient then has the derivative
 
 .. math:: \frac{\partial v}{\partial t} = \frac{2\,Q_0 t}{D} - \frac{v}{m} \sum_j \frac{2\,Q_j t}{\sum_k q_j(t_k)}
 """
@@ -24,7 +24,7 @@ from eastward.metrics.quotients import linear_form
 
 __all__ = ["CORRELATION", "KAPPA", "KAPPA_OF_LABEL", "Products"]
 
-# Four coefficients, of tp, fp, fn and tn.
+# The coefficients of tp, fp, fn and tn.
 _Linear: TypeAlias = tuple[float, float, float, float]
 _Quadratic: TypeAlias = tuple[tuple[_Linear, _Linear], ...]
 
@@ -34,7 +34,7 @@ _TRUE, _OTHERS, _PREDICTED, _LEFT = (1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 0, 0), (0
 
 @dataclass(frozen=True)
 class Products:
-    """A quotient of quadratic forms of counts; with two forms below, by their geometric mean.
+    """A quotient of quadratic forms of counts; two denominators stand for their geometric mean.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Products:
     below: tuple[_Quadratic, ...]
 
     def __call__(self, counts: Counts) -> Tensor:
-        """The value of counts of a mass of one: of all classes together, or of each label ``(L,)``."""
+        """Evaluate counts with a mass of one: a value for all classes, or one for each label ``(L,)``."""
         upper, *lower = (self._evaluated(form, counts) for form in (self.above, *self.below))
         if len(lower) == 1:
             return safe_divide(upper, lower[0])
@@ -69,19 +69,19 @@ class Products:
 
     @cached_property
     def _matrices(self) -> np.ndarray:
-        """``(1 + m, 4, 4)``: the symmetric matrices of the forms, times two."""
+        """Return twice the symmetric matrices of the forms, ``(1 + m, 4, 4)``."""
         forms = (self.above, *self.below)
         return np.array([sum(np.outer(a, b) + np.outer(b, a) for a, b in form) for form in forms])
 
     def with_slope(
         self, tables: np.ndarray, scale: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """As :meth:`eastward.metrics.quotients.ClosedForm.__call__`, for classes that exclude each other."""
+        """Compute value and slope like :class:`~eastward.metrics.quotients.ClosedForm`, for exclusive classes."""
         slopes = self._matrices @ tables[:, None]
         forms = 0.5 * (slopes * tables[:, None]).sum(axis=(2, 3))
         masses = tables.sum(axis=(1, 2))
         lower = forms[:, 1:]
-        # Of the squared mass of one class's table, as in normalised counts.
+        # Relative to the squared mass of one class's table, as in normalised counts.
         floor = VANISHED * (masses / tables.shape[2]) ** 2
         gone = (lower <= floor[:, None]).any(axis=1)
         lower = np.where(gone[:, None], 1.0, lower)
@@ -95,6 +95,6 @@ class Products:
 _JOINT: Any = ((_TP, _TN), (_MINUS_FP, _FN))
 CORRELATION = Products(_JOINT, (((_TRUE, _OTHERS),), ((_PREDICTED, _LEFT),)))
 KAPPA = Products(_JOINT, (((_TRUE, _LEFT),),))
-# Of one label alone, both its classes disagree by chance: half of the two products.
+# For a single label, both of its classes disagree by chance: half of the two products.
 _HALF: Any = ((0.5, 0, 0.5, 0), (0, 0.5, 0, 0.5))
 KAPPA_OF_LABEL = Products(_JOINT, (((_HALF[0], _LEFT), (_HALF[1], _PREDICTED)),))

@@ -1,4 +1,4 @@
-r"""Metrics that are sums of quotients of counts: one formula, its value by PyTorch, its slope in closed form.
+r"""Metrics that are sums of quotients of counts, with value and slope from one formula.
 
 F-beta, precision, recall, specificity, Jaccard, informedness, markedness and Fowlkes-Mallows of a class are
 
@@ -6,14 +6,14 @@ F-beta, precision, recall, specificity, Jaccard, informedness, markedness and Fo
     v = \text{offset} + \text{factor} \sum_q \frac{a_q \cdot t}{D_q}, \qquad
     D_q = \Big(\prod_{j=1}^m b_{qj} \cdot t\Big)^{1/m}, \qquad t = (tp, fp, fn, tn)
 
-with m = 1 but for the last, and differ in the coefficients a and b alone. They are written down here once.
+with m = 1 except for the last. They differ only in the coefficients a and b, which are written only here.
 :mod:`eastward.metrics.rates` evaluates them in PyTorch; :class:`ClosedForm` gives the value and its derivative
 
 .. math::
     \frac{\partial v}{\partial t} = \text{factor} \sum_q \Big(\frac{a_q}{D_q}
     - \frac{a_q \cdot t}{D_q}\,\frac1m \sum_j \frac{b_{qj}}{b_{qj} \cdot t}\Big)
 
-in a tenth of the time that autograd takes for so small a table.
+in a tenth of the time that autograd takes for such a small table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Quotients:
-    """A value of each class: ``offset + factor * sum of quotients``.
+    """A formula for the value of each class: ``offset + factor * sum of quotients``.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Quotients:
     offset: float = 0.0
 
     def __call__(self, counts: Counts) -> Tensor:
-        """Values ``(C,)``, differentiable in the counts; a quotient 0/0 is 0."""
+        """Compute values ``(C,)``, differentiable in the counts; a quotient 0/0 is 0."""
         rows = (counts.tp, counts.fp, counts.fn, counts.tn)
         total = torch.full_like(counts.tp, self.offset)
         for numerator, *denominators in self.terms:
@@ -82,7 +82,7 @@ class Quotients:
 
 
 def linear_form(coefficients: tuple[Any, ...], rows: tuple[Tensor, ...]) -> Tensor:
-    """The sum of rows times coefficients; rows without a part in it do not enter, so that nothing of theirs spoils it.
+    """Sum rows times coefficients; rows with coefficient 0 are skipped, so that their NaN or infinity cannot spoil it.
 
     Examples
     --------
@@ -113,14 +113,14 @@ JACCARD = Quotients((((1, 0, 0, 0), (1, 1, 1, 0)),))
 INFORMEDNESS = Quotients((_RECALL, _SPECIFICITY), offset=-1.0)
 MARKEDNESS = Quotients((_PRECISION, _NEGATIVE_VALUE), offset=-1.0)
 FOWLKES_MALLOWS = Quotients((((1, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0)),))
-# Of one label among several, both of its classes have a recall.
+# A label among several has two classes, each with a recall.
 TWO_SIDED_RECALL = Quotients((_RECALL, _SPECIFICITY), factor=0.5)
-# Of pooled counts, where each class has the whole mass: the share that is right.
+# For pooled counts, where each class has the whole mass: the share of correct predictions.
 RIGHT = Quotients((((1, 0, 0, 1), (1, 1, 1, 1)),))
 
 
 def f_beta_quotients(beta: Any, num_classes: int) -> Quotients:
-    r""":math:`(1 + \beta^2) tp / ((1 + \beta^2) tp + fp + \beta^2 fn)`, with one beta or one for each class.
+    r"""Return F-beta as quotients, with one beta or one for each class.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class ClosedForm:
     Parameters
     ----------
     quotients : Quotients
-        Of one class.
+        The value of one class.
     average : {"binary", "macro", "micro", "weighted", "geometric"}
         How classes become one number.
     absent : {"skip", "observed", "zero", "one"}
@@ -170,10 +170,10 @@ class ClosedForm:
     def __call__(
         self, tables: np.ndarray, scale: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray, float, bool]:
-        """Values ``(R,)`` of counts ``(R, 4, C)``, derivatives times ``scale``, the mean value, and if one is empty.
+        """Compute values ``(R,)`` of counts ``(R, 4, C)``, slopes times ``scale``, the mean, and whether one is empty.
 
-        The masses of true classes do not depend on the model: what tp and fn, or fp and tn, have in common in their
-        derivatives is left out.
+        The masses of true classes do not depend on the model. So what the derivatives by tp and fn, or by fp and tn,
+        have in common is left out.
         """
         values, slope = np.empty(len(tables)), np.empty(tables.shape)
         mean, empty = self._evaluate(tables, *self._given, scale, values, slope)
@@ -181,11 +181,11 @@ class ClosedForm:
 
 
 def _columns(forms: tuple[Any, ...]) -> np.ndarray:
-    """Forms as ``(m, 4, 1)``, or ``(m, 4, C)`` where classes differ."""
+    """Return forms as ``(m, 4, 1)``, or ``(m, 4, C)`` if classes differ."""
     return np.stack(np.broadcast_arrays(*(_column(form) for form in forms)))
 
 
 def _column(coefficients: tuple[Any, ...]) -> np.ndarray:
-    """Four coefficients as ``(4, 1)``, or ``(4, C)`` where classes differ."""
+    """Return four coefficients as ``(4, 1)``, or ``(4, C)`` if classes differ."""
     rows = [np.atleast_1d(np.asarray(c, dtype=np.float64)) for c in coefficients]
     return np.stack(np.broadcast_arrays(*rows))

@@ -1,4 +1,4 @@
-r"""Metrics that are a formula in tp, fp, fn, tn of each class, averaged over classes.
+r"""Metrics computed from tp, fp, fn, tn of each class and averaged over classes.
 
 Common parameters
 -----------------
@@ -8,9 +8,9 @@ average
     ``"binary"`` (class 1 of two), ``"macro"`` (plain mean over classes), ``"weighted"`` (by true mass),
     ``"micro"`` (formula of the summed counts), ``"none"`` (one value per class).
 absent
-    Which classes a macro average counts when they have no true samples: ``"observed"`` those with mass in row
-    or column (scikit-learn's rule), ``"skip"`` none of them, ``"zero"`` all of them at their value (0 when
-    undefined), ``"one"`` all of them at 1. An undefined value, 0/0, is 0.
+    Which classes without true samples a macro average counts: ``"observed"`` those with mass in row or column
+     (scikit-learn's rule), ``"skip"`` none, ``"zero"`` all at their value (0 when undefined), ``"one"`` all at 1.
+     An undefined value, 0/0, is 0.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def f_beta(
     *,
     absent: str = "observed",
 ) -> Tensor:
-    r"""Weighted harmonic mean of precision and recall.
+    r"""The F-score: a weighted harmonic mean of precision and recall.
 
     .. math:: F_\beta = \frac{(1+\beta^2)\,tp}{(1+\beta^2)\,tp + \beta^2 fn + fp}
 
@@ -146,9 +146,9 @@ def f_beta(
     confusion : Tensor or Counts
         ``(C, C)``, rows true and columns predicted.
     beta : float, sequence of float, or mapping from class to float, default=1.0
-        Recall counts ``beta`` times as much as precision: below 1 favours precision, above 1 recall. One number
-        for all classes, one per class, or ``{class: beta}`` with 1 for the others (the papers' preference for
-        one class). Per-class values cannot be micro-averaged.
+        How many times recall counts as much as precision: below 1 favours precision, above 1 recall. Pass one number
+        for all classes, one per class, or ``{class: beta}`` with 1 for the others (the papers' preference for one
+        class). Values per class cannot be micro-averaged.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
         How classes become one number.
     absent : {"observed", "skip", "zero", "one"}, default="observed"

@@ -25,18 +25,18 @@ __all__ = ["Metric", "as_metric", "get", "names"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of the confusion matrix, with what a loss has to know about it.
+    """A metric of the confusion matrix, with all that a loss needs to know.
 
     Attributes
     ----------
     name : str
-        What it is called in messages and reports.
+        Its name in messages and reports.
     function : callable
         ``confusion -> 0-d tensor``.
     options : dict
         Keyword arguments bound to the function.
     higher_is_better : bool
-        A loss is ``1 - value`` if so, else the value as it is.
+        If True, a loss is ``1 - value``; otherwise it is the value.
     low, high : float
         Range of the value; infinite where it depends on the options.
     needs_matrix : bool
@@ -46,7 +46,7 @@ class Metric:
     needs_two_classes : bool
         Whether it is undefined, and without a gradient, when all samples belong to one class.
     formula : str
-        For people to read.
+        The formula for readers.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Metric:
     formula: str = ""
 
     def __call__(self, confusion: Tensor | Counts) -> Tensor:
-        """Value of the metric at ``confusion``."""
+        """Evaluate the metric at ``confusion``."""
         value: Any = self.function(confusion, **self.options)
         if value is None:
             advice = "A function that ends without return gives None."
@@ -76,16 +76,16 @@ class Metric:
         return found
 
     def with_options(self, **options: Any) -> Metric:
-        """A copy of the metric with further options bound."""
+        """Return a copy of the metric with more options bound."""
         return replace(self, options={**self.options, **options})
 
 
 def _family(
     stem: str, function: Callable[..., Tensor], formula: str, *, needs_others: bool = False
 ) -> dict[str, Metric]:
-    """The rows of a per-class metric: plain (class 1 of two), macro, micro and weighted.
+    """Make the rows of a per-class metric: plain (class 1 of two), macro, micro and weighted.
 
-    ``needs_others``: the value of a class is constant or undefined when no sample of another class is there.
+    ``needs_others`` means that the value of a class is constant or undefined without samples of another class.
     """
     rows = {}
     for average in ("binary", "macro", "micro", "weighted"):
@@ -181,7 +181,7 @@ _TABLE: Mapping[str, Metric] = MappingProxyType(
     )
 )
 
-# What people call them elsewhere; an error points to the name used here.
+# Names used elsewhere; an error points to the name used here.
 _HINTS = {
     "mcc": "matthews_corrcoef",
     "kappa": "cohen_kappa",
@@ -207,7 +207,7 @@ _F_NAME = re.compile(r"f(?P<beta>\d+(?:\.\d+)?)(?:_(?P<average>macro|micro|weigh
 
 
 def names() -> list[str]:
-    """All metric names, in alphabetical order; scikit-learn's scorer names where one exists.
+    """List all metric names in alphabetical order; they are scikit-learn's scorer names where one exists.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def names() -> list[str]:
 
 
 def get(name: str, **options: Any) -> Metric:
-    """The metric called ``name``, with ``options`` of its function bound.
+    """Return the metric called ``name``, with ``options`` bound.
 
     Parameters
     ----------
@@ -266,8 +266,8 @@ def as_metric(
 ) -> Metric:
     """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
 
-    A plain callable is taken to be higher-is-better and receives the whole matrix; wrap it in :class:`Metric`
-    to say otherwise.
+    For a plain callable, higher is assumed to be better, and it receives the whole matrix. Wrap it in :class:`Metric`
+    to change that.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def class_index(
 
 
 def _plain_name(name: Any) -> Any:
-    """A name without what people write differently: case, blanks around it, hyphens."""
+    """Normalise a name: lower case, without surrounding blanks, underscores for hyphens."""
     return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
 
 
