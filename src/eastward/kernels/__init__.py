@@ -1,1 +1,1 @@
-"""The loss at the price of cross-entropy: fused forward and backward passes for CPU and GPU."""
+"""Fast forward and backward passes of the loss, for CPU and GPU."""

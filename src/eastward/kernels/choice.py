@@ -1,6 +1,6 @@
-"""Which fast version of the two passes runs: the first row of a table that fits, or what EASTWARD_KERNEL asks for.
+"""The choice of a kernel: the first row of a table that fits, or what EASTWARD_KERNEL asks for.
 
-``auto`` takes numba on a CPU and Triton on a GPU where they are installed, and plain PyTorch elsewhere.
+``auto`` takes numba on a CPU and Triton on a GPU if they are installed, and plain PyTorch otherwise.
 ``definition`` turns all of them off: tables are then computed by their definition and differentiated by autograd.
 """
 
@@ -32,8 +32,8 @@ class _Row(NamedTuple):
     package: str
 
 
-# The table. A row applies to tensors on one of its devices (none: on any) and to its kinds of problems
-# (see kernels.problems), if its package is installed. What no row fits takes the definition.
+# A row applies to tensors on one of its devices (none: on any) and to its kinds of problems (see kernels.problems),
+# if its package is installed. If no row fits, the definition is used.
 _TABLE = (
     _Row("numba", ("cpu",), ("top2", "fixed", "pair", "labels"), "compiled", "numba"),
     _Row("triton", ("cuda", "xpu"), ("top2",), "tiled", "triton"),
@@ -43,7 +43,7 @@ _logger = logging.getLogger("eastward")
 
 
 def kernel_for(device_type: str, kind: str) -> Kernel | None:
-    """The two passes for tensors on ``device_type`` and a kind of problem; None for the definition.
+    """Return the kernel for tensors on ``device_type`` and a kind of problem; None for the definition.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _kernel(wanted: str, device_type: str, kind: str) -> Kernel | None:
 
 def _fits(row: _Row, wanted: str, device_type: str) -> bool:
     if wanted == row.name == "triton":
-        # Asked for by name it runs on a CPU as well, through Triton's interpreter.
+        # If asked for by name it runs on a CPU, too, through Triton's interpreter.
         return True
     asked = wanted in (row.name, "auto") or row.name == "eager"
     return asked and (not row.devices or device_type in row.devices)

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Compiled passes for columns that are yes-or-no decisions, each with a fixed threshold or a grid of them.
+"""Compiled passes for columns that are yes-or-no decisions, with one fixed threshold or a grid.
 
-``pieces`` holds one row for each threshold: itself, how far the middle piece reaches below and above
-it, the slopes of the three pieces.
+``pieces`` has one row for each threshold: the threshold, how far the middle piece reaches below and above it, and the
+slopes of the three pieces.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from eastward.kernels.conversions import add_two_class_tables, by_memberships
 
 __all__ = ["column_pullback", "column_tables", "slope_at", "step_at"]
 
-# So many columns are worked on while they are in the nearest cache, if every row has one.
+# With one column, this many rows are processed at a time, so that they stay in the fastest cache.
 RUN = 512
 _NONE, _ONE_MORE = np.int32(0), np.int32(1)
 
 
 @njit(**INLINE)
 def step_at(p: Any, opposite: Any, piece: Any) -> Any:
-    """The linear step h at p, and 1 - h; ``opposite`` is 1 - p with all its digits."""
+    """Compute the linear step h at p, and 1 - h; ``opposite`` is 1 - p without cancellation."""
     distance = p - piece[0]
     start, end, centre = p * piece[3], opposite * piece[5], distance * piece[4]
     h, missed = HALF + centre, HALF - centre
@@ -53,7 +53,7 @@ def step_at(p: Any, opposite: Any, piece: Any) -> Any:
 
 @njit(**INLINE)
 def slope_at(p: Any, piece: Any) -> Any:
-    """The slope of the linear step at p."""
+    """Compute the slope of the linear step at p."""
     distance = p - piece[0]
     steep = piece[3] if distance < -piece[1] else piece[4]
     return piece[5] if distance > piece[2] else steep
@@ -61,7 +61,7 @@ def slope_at(p: Any, piece: Any) -> Any:
 
 @njit(**INLINE)
 def _what_is_wrong(logits: Any, start: Any, paired: Any, count: Any) -> Any:
-    """FINE (the difference of two finite logits may overflow), MASKED or NOT_FINITE."""
+    """Return FINE (even if the difference of two finite logits overflows), MASKED or NOT_FINITE."""
     wrong, each = FINE, 2 if paired else 1
     for i in range(each * start, each * (start + count)):
         bits = bits_of(logits[i])
@@ -74,9 +74,9 @@ def _what_is_wrong(logits: Any, start: Any, paired: Any, count: Any) -> Any:
 
 @njit(**INLINE)
 def _probabilities(logits: Any, start: Any, paired: Any, p: Any, opposite: Any) -> Any:
-    """Probabilities of "yes" of a run of columns; what is wrong with the logits.
+    """Fill in the probabilities of "yes" of a run of columns; return what is wrong with the logits.
 
-    Paired, there are two logits for each column, of "no" and "yes".
+    If paired, each column has two logits, for "no" and "yes".
     """
     strange = _NONE
     for j in range(p.shape[0]):
@@ -95,7 +95,7 @@ def _probabilities(logits: Any, start: Any, paired: Any, p: Any, opposite: Any) 
 
 @njit(**INLINE)
 def _masses(labels: Any, weights: Any, ignored: Any, on: Any, off: Any) -> Any:
-    """Weights of a run of columns, as those of "yes" and those of "no"; whether every label is 0, 1 or ignored."""
+    """Split the weights of a run of columns into "yes" and "no"; return whether every label is valid."""
     strange = _NONE
     for j in range(on.shape[0]):
         label = labels[j]
@@ -121,14 +121,14 @@ def column_tables(
     kept_at: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
     tables: Any,
 ) -> Any:
-    """Add the tables of rows ``begin`` to ``end``, of labels or of the pair of two classes; what was wrong."""
+    """Add the tables of rows ``begin`` to ``end``, of labels or of two classes; return what was wrong."""
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, _, pair = options
     width, wrong = 1 if pair else size, FINE
     logits = floats_at(logits_at, count * size)
     labels, weights = labels_at(label_at, count * width), floats_at(weights_at, count * width)
     columns = np.zeros((pieces.shape[0], 4, 1)) if pair else tables
-    # One column: many rows make a run; several: each row is one.
+    # With one column many rows form a run; with several each row is a run.
     run = RUN if width == 1 else width
     work = np.empty((4, run), np.float32)
     for start in range(begin * width, end * width, run):
@@ -197,7 +197,7 @@ def column_pullback(
     labels, weights = labels_at(label_at, count * width), floats_at(weights_at, count * width)
     by, nan = by_memberships(slopes, factor, matrix, pair)
     if nan:
-        # Compiled sums know no NaN.
+        # Compiled sums ignore NaN, so it is handled here.
         gradient[begin * size : end * size] = np.float32(np.nan)
         return
     run = RUN if width == 1 else width
@@ -229,7 +229,7 @@ def column_pullback(
 
 @njit(**INLINE)
 def _pull(p: Any, on: Any, off: Any, piece: Any, slopes: Any, by_step: Any) -> None:
-    """Add the derivative by the probability."""
+    """Add the derivative with respect to the probability."""
     piece = (piece[0], piece[1], piece[2], piece[3], piece[4], piece[5])
     if slopes.shape[1] == 1:
         by_yes, by_no = slopes[0, 0], slopes[1, 0]

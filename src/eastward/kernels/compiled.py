@@ -1,6 +1,6 @@
-"""The two passes compiled by numba, for the CPU: rows are shared between threads.
+"""The two passes for the CPU, compiled by numba; threads share the rows.
 
-Compiled functions are handed addresses, and arrays only of the size of a table.
+Compiled functions receive addresses; only tables are passed as arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eastward.kernels.sharing import LEAST_TO_SHARE, everywhere, parts_of
 
 __all__ = ["pullback", "tables"]
 
-# Both passes of each kind of problem.
+# The two passes for each kind of problem.
 _PASSES: dict[str, tuple[Any, Any]] = {
     "top2": (row_tables, row_pullback),
     "fixed": (fixed_tables, fixed_pullback),
@@ -32,9 +32,9 @@ _PASSES: dict[str, tuple[Any, Any]] = {
 def tables(
     problem: Problem, samples: Samples, *, keep: bool
 ) -> tuple[np.ndarray, int, Tensor | None]:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
+    """Compute the tables; see :class:`~eastward.kernels.problems.Kernel`."""
     logits = samples.logits
-    # Exponentials are half of the work on rows of classes.
+    # Worth keeping: exponentials are half of the work on rows of classes.
     kept = torch.empty_like(logits) if keep and problem.kind == "top2" else None
     room = 0 if kept is None else kept.data_ptr()
     size = 2 if problem.kind == "pair" else logits.shape[-1]
@@ -47,7 +47,7 @@ def tables(
         for given, at, into in zip(_groups(samples), _places(logits, room), result, strict=True):
             wrong = max(wrong, _add_tables(problem, given, at, into))
     if wrong == NOT_FINITE:
-        # Compiled sums know no NaN; a table that is none says what happened.
+        # Compiled sums ignore NaN, so the table is set to NaN here.
         result[:] = np.nan
     return result, wrong, kept
 
@@ -59,7 +59,7 @@ def pullback(
     factors: Tensor | float,
     kept: Tensor | None = None,
 ) -> Tensor:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
+    """Compute the gradient; see :class:`~eastward.kernels.problems.Kernel`."""
     logits, filled = samples.logits, kept is not None
     result = torch.empty_like(logits) if kept is None else kept
     if isinstance(slopes, Tensor):
@@ -76,33 +76,33 @@ def pullback(
 
 
 def _addresses(samples: Samples) -> tuple[int, int, int, int, int]:
-    """Where logits, labels and weights (0: none) of one group lie, rows, columns."""
+    """Return the addresses of logits, labels and weights (0: none) of one group, and rows and columns."""
     logits, labels, weights = samples
     where = 0 if weights is None else weights.data_ptr()
     return (logits.data_ptr(), labels.data_ptr(), where, *logits.shape[-2:])
 
 
 def _groups(samples: Samples) -> Iterator[tuple[int, ...]]:
-    """:func:`_addresses` of each group."""
+    """Return the :func:`_addresses` of each group."""
     for group in zip(*(part for part in samples if part is not None), strict=True):
         yield _addresses(Samples(group[0], group[1], group[2] if len(group) == 3 else None))
 
 
 def _places(logits: Tensor, address: int) -> Iterator[int]:
-    """Where the part of each group begins in an array of the logits' shape; 0 if there is none."""
+    """Return the address of each group in an array of the logits' shape; 0 without an array."""
     for group in range(len(logits)):
         yield address and address + group * logits[0].nbytes
 
 
 def _add_tables(problem: Problem, given: tuple[int, ...], room: int, result: np.ndarray) -> int:
-    """Add the tables of one group to ``result``; what was wrong."""
+    """Add the tables of one group to ``result``; return what was wrong."""
     kernel = _PASSES[problem.kind][0]
     fixed = (given, problem.options, problem.constants)
     if given[3] * given[4] < LEAST_TO_SHARE:
         wrong: int = kernel(*fixed, 0, given[3], room, result)
         return wrong
     parts = parts_of(given[3], given[3] * given[4])
-    # Added in one order whatever thread is first: results do not vary from run to run.
+    # Added in a fixed order, so that results do not vary from run to run.
     copies = [np.zeros_like(result) for _ in parts]
     found = everywhere(
         lambda begin, end, into: kernel(*fixed, begin, end, room, into),

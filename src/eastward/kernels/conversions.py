@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Between tables and what the compiled passes count: a few numbers for each class, converted in one call."""
+"""Convert between tables and the counts of the compiled passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["add_two_class_tables", "by_memberships"]
 
 @njit(**EXACT)
 def add_two_class_tables(columns: Any, matrix: Any, tables: Any) -> None:
-    """Add to tables ``(G, 4, 2)`` or ``(G, 2, 2)`` of two classes, given the counts ``(G, 4, 1)`` of the second."""
+    """Add to tables ``(G, 4, 2)`` or ``(G, 2, 2)`` of two classes, given counts ``(G, 4, 1)`` of the second."""
     for g in range(columns.shape[0]):
         tp, fp, fn, tn = columns[g, 0, 0], columns[g, 1, 0], columns[g, 2, 0], columns[g, 3, 0]
         if matrix:
@@ -25,17 +25,18 @@ def add_two_class_tables(columns: Any, matrix: Any, tables: Any) -> None:
             tables[g, 1, 1] += tp
             continue
         for kind in range(4):
-            # What is right and wrong for class 1 is, seen from class 0, the same turned round.
+            # Class 0 has the counts of class 1 with positives and negatives swapped.
             tables[g, kind, 0] += columns[g, 3 - kind, 0]
             tables[g, kind, 1] += columns[g, kind, 0]
 
 
 @njit(**EXACT)
 def by_memberships(slopes: Any, factor: Any, matrix: Any, pair: Any) -> Any:
-    """``factor`` times derivatives ``(G, 2, C)`` by a membership of the true class and of another; whether one is NaN.
+    """Compute ``factor`` times the derivatives ``(G, 2, C)`` by memberships; return whether one is NaN.
 
-    What a sample gives to tp it takes from fn, and what it gives to fp it takes from tn. Two classes have one column,
-    the membership of the second: ``(G, 2, 1)``. A matrix of more classes stays as it is, ``(G, C, C)``.
+    The first row is for the true class, the second for any other class: what a sample adds to tp it takes from fn, and
+    what it adds to fp it takes from tn. Two classes have one column, the membership of the second: ``(G, 2, 1)``. A
+    matrix of more classes stays as it is, ``(G, C, C)``.
     """
     grid, kinds, size = slopes.shape
     by = np.empty((grid, kinds if matrix else 2, 1 if pair else size), np.float32)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled passes for three or more classes and fixed thresholds, row by row; ``pieces`` as for columns."""
+"""Compiled passes for three or more classes and fixed thresholds; ``pieces`` as in ``columns``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["fixed_pullback", "fixed_tables"]
 
 @njit(**INLINE)
 def _softmax(row: Any, p: Any, opposite: Any) -> Any:
-    """Fill ``p`` with the softmax of a row and ``opposite`` with one minus it; what is wrong."""
+    """Fill ``p`` with the softmax of a row and ``opposite`` with one minus it; return what is wrong."""
     top, wrong = largest(row)
     rest, place = ZERO, 0
     for c in range(p.shape[0]):
@@ -48,7 +48,7 @@ def _softmax(row: Any, p: Any, opposite: Any) -> Any:
 
 @njit(**INLINE)
 def _steps(p: Any, opposite: Any, piece: Any, steps: Any) -> Any:
-    """Fill ``steps`` with h; the place of the largest, and the sum of the others."""
+    """Fill ``steps`` with h; return the place of the largest, and the sum of the others."""
     place, others = 0, ZERO
     for c in range(p.shape[0]):
         steps[c] = step_at(p[c], opposite[c], piece)[0]
@@ -68,7 +68,7 @@ def fixed_tables(
     kept_at: Any,  # noqa: ARG001 - all passes are called alike; nothing is kept
     tables: Any,
 ) -> Any:
-    """Add the tables ``(G, 4, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; what was wrong."""
+    """Add the tables ``(G, 4, C)`` or ``(G, C, C)`` of rows ``begin`` to ``end``; return what was wrong."""
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, _, _ = options
     grid, wrong = pieces.shape[0], FINE
@@ -112,7 +112,7 @@ def fixed_pullback(
     gradient = floats_at(gradient_at, count * size).reshape(count, size)
     by, nan = by_memberships(slopes, factor, matrix, False)
     if nan:
-        # Compiled sums know no NaN.
+        # Compiled sums ignore NaN, so it is handled here.
         gradient[begin:end] = np.float32(np.nan)
         return
     work = np.empty((3, size), np.float32)

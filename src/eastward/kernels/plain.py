@@ -1,4 +1,4 @@
-r"""The two passes in closed form with PyTorch's own operations: without a compiler, on any device.
+r"""The two passes in closed form with PyTorch's own operations, for any device and without a compiler.
 
 Formulas and names are those of :mod:`eastward.kernels.rows` and :mod:`eastward.kernels.columns`, for all rows at once.
 """
@@ -23,12 +23,12 @@ from eastward.kernels.problems import (
 
 __all__ = ["pullback", "tables", "what_is_wrong"]
 
-# A difference of sums of weights that is smaller than this share of their total is rounding.
+# A difference of sums of weights below this share of their total is rounding.
 ROUNDING = 1e-14
 
 
 def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
-    """See :class:`~eastward.kernels.problems.Kernel`; what each row or column was found to be is kept."""
+    """Compute the tables; see :class:`~eastward.kernels.problems.Kernel`. Intermediate results are kept."""
     wrong = what_is_wrong(problem, samples)
     if wrong == BAD_LABEL:
         return samples.logits.new_zeros(()), wrong, None
@@ -38,7 +38,7 @@ def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, i
 
 
 def _parts(problem: Problem, samples: Samples) -> Any:
-    """What both passes start from: labels, weights and rows, or columns."""
+    """Prepare labels, weights and rows or columns, which both passes start from."""
     if problem.kind == "top2":
         return (*_masked(problem, samples), _rows(problem, samples.logits))
     return _columns(problem, samples if problem.kind == "labels" else _as_labels(samples))
@@ -60,7 +60,7 @@ def _tables(problem: Problem, parts: Any) -> Tensor:
 
 
 def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tensor:
-    """tp, fp, fn, tn ``(K, 4, C)``, put together as in :func:`eastward.kernels.rows.counts_of_sums`."""
+    """Compute tp, fp, fn, tn ``(K, 4, C)`` as in :func:`eastward.kernels.rows.counts_of_sums`."""
     steps, place = rows.steps, rows.place
     own = torch.where(rows.single, rows.own, steps.gather(2, place))
     others = torch.where(rows.single, rows.others, rows.others - own)
@@ -72,7 +72,7 @@ def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tens
     blank = _wide(found.new_zeros(len(steps), 3, steps.shape[2]))
     true, right, missed = _by_class(blank, labels, found).unbind(1)
     wrong_first, left_first, others_first = _by_class(blank, place, elsewhere).unbind(1)
-    # Not a product of matrices: autocast would take it in half precision.
+    # Not a matrix product, which autocast would compute in half precision.
     rest = steps.scatter(2, labels, 0.0).scatter_(2, place, 0.0).mul_(share)
     wrong = _wide(rest.sum(1))
     total = true.sum(1, keepdim=True)
@@ -82,7 +82,7 @@ def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tens
 
 
 def _by_class(blank: Tensor, places: Tensor, masses: Tensor) -> Tensor:
-    """Sums ``(K, 3, C)`` of masses ``(K, N, 3)`` over the samples whose place is a class ``(K, N, 1)``."""
+    """Sum masses ``(K, N, 3)`` by class into ``(K, 3, C)``, given each sample's class ``(K, N, 1)``."""
     index = places.transpose(1, 2).expand(-1, 3, -1)
     return blank.scatter_add(2, index, _wide(masses.transpose(1, 2)))
 
@@ -94,7 +94,7 @@ def pullback(
     factors: Tensor | float,
     kept: Any = None,
 ) -> Tensor:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
+    """Compute the gradient; see :class:`~eastward.kernels.problems.Kernel`."""
     slopes = scaled(slopes, factors)
     parts = _parts(problem, samples.in_groups()) if kept is None else kept
     if samples.is_one_group:
@@ -133,9 +133,9 @@ def _row_pullback(problem: Problem, parts: Any, slopes: Tensor) -> Tensor:
 
 
 class _Rows(NamedTuple):
-    """Of every class u, h, and the slope of h times u; of every row ``(K, N, 1)`` the rest.
+    """For every class u, h, and the slope of h times u; for every row ``(K, N, 1)`` the rest.
 
-    Where one class is ``single`` in being largest, its own numbers stand apart and are zero among the others.
+    Where a ``single`` class is the largest, its numbers are kept apart and are zero among the others.
     """
 
     u: Tensor
@@ -167,7 +167,7 @@ def _rows(problem: Problem, logits: Tensor) -> _Rows:
     steps = slopes + torch.where(is_low, 0.0, 0.5 - middle).to(u.dtype)
     steps.scatter_(2, place, torch.where(single, 0.0, steps.gather(2, place)))
     others = steps.sum(2, keepdim=True)
-    # What the only largest class has of its own: it may be in the last piece.
+    # Only a single largest class can be in the last piece of the step.
     beyond = first - high
     last = temperature / (rest * first + beyond).clamp_min(1e-12)
     is_last = beyond > 0
@@ -193,7 +193,7 @@ def _rows(problem: Problem, logits: Tensor) -> _Rows:
 
 
 def _masked(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
-    """Labels that may be indices and weights, both ``(K, N, 1)``; ignored samples weigh nothing."""
+    """Return labels that are safe as indices, and weights, both ``(K, N, 1)``; ignored samples weigh 0."""
     gone = samples.labels == problem.ignored
     weights = samples.weights
     if weights is None:
@@ -203,15 +203,15 @@ def _masked(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
 
 
 def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Tensor:
-    """The derivative ``(K, N, C)`` by each membership, less that by the largest.
+    """Compute the derivative ``(K, N, C)`` by each membership, minus that by the largest.
 
-    Memberships sum to one, so only differences matter: those to the largest class cancel least.
+    Memberships sum to one, so only differences matter. Differences to the largest class lose the fewest digits.
     """
     slopes = slopes.to(rows.u.dtype)
     if problem.matrix:
         every = slopes.gather(1, labels.expand_as(rows.u))
         return every.sub_(every.gather(2, rows.place))
-    # What a sample gives to tp it takes from fn, and what it gives to fp it takes from tn.
+    # What a sample adds to tp it takes from fn, and what it adds to fp it takes from tn.
     of_true, of_others = (
         (slopes[:, :2] - slopes[:, 2:]).unsqueeze(2).expand(-1, -1, rows.u.shape[1], -1).unbind(1)
     )
@@ -221,7 +221,7 @@ def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Ten
 
 
 def _columns(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of every column the probability of "yes" and of "no", and its weight on either side."""
+    """For every column the probabilities of "yes" and "no", and its weight on either side."""
     p, opposite = torch.sigmoid(samples.logits), torch.sigmoid(-samples.logits)
     return p, opposite, *_sides(problem, samples)
 
@@ -261,16 +261,16 @@ def _as_labels(samples: Samples) -> Samples:
 
 
 def _of_two_classes(columns: Tensor, problem: Problem) -> Tensor:
-    """Tables of two classes, given the counts ``(K, G, 4, 1)`` of the second."""
+    """Build tables of two classes, given the counts ``(K, G, 4, 1)`` of the second."""
     if not problem.matrix:
-        # What is right and wrong for class 1 is, seen from class 0, the same turned round.
+        # Class 0 has the counts of class 1 with positives and negatives swapped.
         return torch.cat([columns.flip(2), columns], dim=3)
     tp, fp, fn, tn = columns.unbind(2)
     return torch.stack([torch.cat([tn, fp], 2), torch.cat([fn, tp], 2)], dim=2)
 
 
 def _of_one_column(slopes: Tensor, problem: Problem) -> Tensor:
-    """Slopes ``(K, G, 4, 1)`` by the counts of the second class, given those by the tables of both."""
+    """Convert slopes by the tables of both classes to slopes ``(K, G, 4, 1)`` by counts of the second."""
     if not problem.matrix:
         return slopes[..., :1].flip(2) + slopes[..., 1:]
     (tn, fp), (fn, tp) = slopes[..., 0, :].unbind(-1), slopes[..., 1, :].unbind(-1)
@@ -278,7 +278,7 @@ def _of_one_column(slopes: Tensor, problem: Problem) -> Tensor:
 
 
 def _sides(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
-    """Weights of columns that are true, and of those that are not."""
+    """Split weights into those of true columns and those of the others."""
     labels = samples.labels
     weights = samples.weights
     if weights is None:
@@ -289,7 +289,7 @@ def _sides(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
 
 
 def what_is_wrong(problem: Problem, samples: Samples) -> int:
-    """Where looking is cheap, or asked for: on a CPU an unknown label must not become an index."""
+    """Check values where that is cheap or asked for; on a CPU an unknown label must not become an index."""
     if samples.labels.device.type != "cpu" and not problem.looks:
         return FINE
     size = 2 if problem.kind in ("pair", "labels") else samples.logits.shape[-1]
@@ -300,7 +300,7 @@ def what_is_wrong(problem: Problem, samples: Samples) -> int:
             outside = (labels < 0) | (labels >= size)
             if bool((outside & (labels != problem.ignored)).any()):
                 return BAD_LABEL
-    # A sum is finite only if every logit is; the rare overflow of a sum is told apart by whoever looks closer.
+    # A sum is finite only if every logit is; the caller's full check tells a rare overflow of the sum from that.
     finite = not problem.looks or math.isfinite(samples.logits.sum())
     return FINE if finite else NOT_FINITE
 

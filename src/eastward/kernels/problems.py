@@ -1,4 +1,4 @@
-"""What the two passes over the logits are asked, whoever computes them."""
+"""The interface of the two passes over the logits, which every kernel implements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "step_pieces",
 ]
 
-# What a pass found, the worst last: nothing, a class masked by minus infinity, NaN or infinity, an unknown label.
+# What a pass can find, worst last: nothing, a class masked by minus infinity, NaN or infinity, an unknown label.
 FINE, MASKED, NOT_FINITE, BAD_LABEL = range(4)
 
 
@@ -36,20 +36,20 @@ class Problem:
     Attributes
     ----------
     kind : {"top2", "fixed", "pair", "labels"}
-        A threshold between the two largest of C >= 3 probabilities; fixed thresholds on C >= 3 probabilities; two
-        classes, with one logit or two; labels that are yes-or-no decisions of their own.
+        In this order: a threshold between the two largest of C >= 3 probabilities; fixed thresholds on C >= 3
+        probabilities; two classes, with one logit or two; labels that are independent yes-or-no decisions.
     thresholds : tuple of float
-        G of them; for the dynamic one a single placeholder.
+        G thresholds; a single placeholder for the dynamic one.
     temperature : float
-        Of the linear step.
+        Temperature of the linear step.
     detached : bool
-        No gradient through the dynamic threshold.
+        Whether the dynamic threshold passes no gradient.
     matrix : bool
-        Tables are matrices rather than counts; never for labels.
+        Whether tables are matrices instead of counts; never for labels.
     ignored : int
-        The label of samples that do not exist.
+        The label of ignored samples.
     looks : bool
-        Whether anybody wants to know what is wrong with the samples.
+        Whether the pass has to report what is wrong with the samples.
     """
 
     kind: str
@@ -62,19 +62,19 @@ class Problem:
 
     @cached_property
     def constants(self) -> np.ndarray:
-        """The step in float32: ``(1, 5)`` in thresholds where they are dynamic, else ``(G, 6)`` pieces."""
+        """The step in float32: ``(1, 5)`` in units of a dynamic threshold, else ``(G, 6)`` pieces."""
         if self.kind == "top2":
             return np.array([step_in_thresholds(self.temperature)], np.float32)
         return step_pieces(self.thresholds, self.temperature)
 
     @cached_property
     def options(self) -> tuple[int, bool, bool, bool]:
-        """What a compiled pass has to know: the ignored label, a matrix or counts, detached, two classes."""
+        """Options for a compiled pass: the ignored label, matrix or counts, detached, two classes."""
         return self.ignored, self.matrix, self.detached, self.kind == "pair"
 
 
 class Samples(NamedTuple):
-    """N samples, or K groups of them that share nothing.
+    """N samples, or K separate groups of samples.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Samples(NamedTuple):
         return self.logits.dim() == 2
 
     def in_groups(self) -> Samples:
-        """The samples with a dimension of groups in front, if they have none."""
+        """Return the samples with a dimension of groups in front."""
         if not self.is_one_group:
             return self
         weights = None if self.weights is None else self.weights.unsqueeze(0)
@@ -104,15 +104,15 @@ class Samples(NamedTuple):
 
 
 class Kernel(Protocol):
-    """The two passes over the logits: what a fast version has to bring."""
+    """The two passes over the logits that a fast version must implement."""
 
     def tables(
         self, problem: Problem, samples: Samples, *, keep: bool
     ) -> tuple[Tensor | np.ndarray, int, Any]:
-        """Tables that add up over samples, what was wrong with the samples, and what the second pass can use.
+        """Compute tables that add up over samples, what was wrong with the samples, and what the second pass can use.
 
         Counts ``([K,] G, 4, C)`` (tp, fp, fn, tn) or matrices ``([K,] G, C, C)``, in float64 where the device has it.
-        The third is asked for by ``keep``, and may be None.
+        The last is only computed if ``keep`` is set, and may be None.
         """
 
     def pullback(
@@ -123,15 +123,15 @@ class Kernel(Protocol):
         factors: Tensor | float,
         kept: Any,
     ) -> Tensor:
-        """The gradient ``([K,] N, C)`` at the logits, given that at the tables: slopes of their shape, times factors.
+        """Compute the gradient ``([K,] N, C)`` at the logits, given slopes at the tables times factors.
 
         A factor is one number, or one for each group ``(K,)``. Slopes are a tensor, or an array on the CPU. What was
-        ``kept`` by the first pass may become the gradient, and is useless afterwards.
+        ``kept`` by the first pass may be overwritten by the gradient, and must not be used again.
         """
 
 
 def step_in_thresholds(temperature: float) -> tuple[float, ...]:
-    """The linear step in units of a threshold below one half: two bends, two slopes, the temperature.
+    """Describe the linear step in units of a threshold below one half: two bends, two slopes, the temperature.
 
     Examples
     --------
@@ -141,13 +141,13 @@ def step_in_thresholds(temperature: float) -> tuple[float, ...]:
     room = 1 - 2.5 * temperature
     middle = (0.5 - temperature) / min(2.5 * temperature, 1.0)
     if room <= NARROWEST_PIECE:
-        # The outer pieces have no width: nothing is below the first bend, nothing above the second.
+        # The outer pieces have no width: nothing lies below the first bend or above the second.
         return -1.0, 3.0, 0.0, middle, temperature
     return room, 1 + 2.5 * temperature, temperature / room, middle, temperature
 
 
 def step_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray:
-    """One row for each threshold: itself, how far the middle piece reaches below and above it, three slopes.
+    """Describe the step at each threshold: the threshold, both reaches of the middle piece, three slopes.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def step_pieces(thresholds: tuple[float, ...], temperature: float) -> np.ndarray
 
 
 def scaled(slopes: Any, factors: Tensor | float) -> Tensor:
-    """The slopes as a tensor, times one factor or one for each group.
+    """Multiply slopes by one factor, or by one for each group.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-r"""Compiled passes for three or more classes and the dynamic threshold, row by row.
+r"""Compiled passes for three or more classes and the dynamic threshold.
 
 Only :math:`u_k = p_k / \tau = 2 e^{z_k} / (e^{z_1} + e^{z_2})` enters the step, with the two largest logits
 :math:`z_1 \ge z_2`: the softmax denominator cancels. In these units the step bends at :math:`1 \mp 2.5 T`, and only the
-largest class can pass the second bend. It is kept apart from the others, whose powers :math:`e^{z_k - z_1}` are all
-below one; where several classes are largest, none is above the threshold and all are "others".
+largest class can pass the second bend. It is treated apart from the others, whose powers :math:`e^{z_k - z_1}` are all
+below one. If several classes are the largest, none is above the threshold and all count as "others".
 
-Rows come in blocks of about a thousand numbers, so that the exponentials of short rows fill vectors, too.
+Rows are processed in blocks of about a thousand numbers, so that the exponentials of short rows fill vectors, too.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from eastward.kernels.conversions import by_memberships
 
 __all__ = ["SUMS", "add_row", "counts_of_sums", "row_pullback", "row_tables"]
 
-# Numbers that are worked on at a time.
+# How many numbers are processed at a time.
 BLOCK = 1024
 
-# Sums of each class: found; wrongly predicted, where another class is first and where it is first itself; missed;
-# rightly left alone although first; mass of other classes' samples where it is first; true mass.
+# Sums for each class: found; wrongly predicted where another class is first, and where the class itself is first;
+# missed; correctly rejected although first; mass of other classes' samples where it is first; true mass.
 SUMS = 7
 (_FOUND, _WRONG, _WRONG_FIRST, _MISSED, _LEFT_FIRST, _OTHERS_FIRST, _TRUE) = range(SUMS)
 _NONE, _ONE_MORE, _BITS_OF_ONE = np.int32(0), np.int32(1), np.int32(0x3F800000)
-# A difference of sums of weights that is smaller than this share of their total is rounding.
+# A difference of sums of weights below this share of their total is rounding.
 _ROUNDING = 1e-14
 
 
 @njit(**INLINE)
 def _fill(logits: Any, start: Any, stop: Any, powers: Any) -> Any:
-    """Fill rows of ``powers`` with exp(z - largest z); what is wrong."""
+    """Fill rows of ``powers`` with exp(z - largest z); return what is wrong."""
     size, wrong = logits.shape[1], FINE
     for n in range(start, stop):
         row = logits[n]
@@ -67,10 +67,10 @@ def _fill(logits: Any, start: Any, stop: Any, powers: Any) -> Any:
 
 @njit(**INLINE)
 def _below(powers: Any) -> Any:
-    """The sum of the powers below 1, the largest of them, how many are 1, and the place of the first of those.
+    """Return the sum of the powers below 1, the largest of them, how many are 1, and where the first 1 is.
 
-    Positive floats have the order of their bits, and the maximum of integers becomes vectors. A loop that ends at the
-    first 1 would be shorter, but no compiler makes vectors of it.
+    Positive floats are ordered like their bits, and the maximum of integers is vectorised. A loop that stops at the
+    first 1 would be shorter, but no compiler vectorises it.
     """
     rest, second, ties = ZERO, _NONE, _NONE
     place = np.int32(powers.shape[0] - 1)
@@ -79,7 +79,7 @@ def _below(powers: Any) -> Any:
         is_first = bits >= _BITS_OF_ONE
         rest += ZERO if is_first else powers[c]
         second = max(second, _NONE if is_first else bits)
-        # Numba widens sums of integers; narrow ones make wider vectors.
+        # Numba widens sums of integers; with narrow integers more fit a vector.
         ties = np.int32(ties + (_ONE_MORE if is_first else _NONE))
         place = min(place, np.int32(c) if is_first else np.int32(powers.shape[0] - 1))
     return rest, float_of(second), ties, place
@@ -87,13 +87,13 @@ def _below(powers: Any) -> Any:
 
 @njit(**INLINE)
 def _of_nothing(constants: Any) -> Any:
-    """What the step makes of a probability of zero: it may have jumped already (T = 0.4)."""
+    """Return the step at a probability of zero, which is not zero after a jump (T = 0.4)."""
     return ZERO if constants[0] > ZERO else HALF - constants[3]
 
 
 @njit(**INLINE)
 def _first(constants: Any, second: Any, rest: Any) -> Any:
-    """Of the only largest class: u, h, 1 - h, the slope of h times u, and the derivative of h by the sum of all u."""
+    """Describe a single largest class: u, h, 1 - h, the slope of h times u, the derivative of h by the sum of all u."""
     _, high, _, middle, temperature = constants
     u = TWO / (ONE + second)
     if u > high:
@@ -114,9 +114,9 @@ def _first(constants: Any, second: Any, rest: Any) -> Any:
 def row_tables(
     samples: Any, options: Any, constants: Any, begin: Any, end: Any, kept_at: Any, tables: Any
 ) -> Any:
-    """Fill the tables ``(1, 4, C)`` or ``(1, C, C)`` of rows ``begin`` to ``end``; what was wrong.
+    """Fill the tables ``(1, 4, C)`` or ``(1, C, C)`` of rows ``begin`` to ``end``; return what was wrong.
 
-    If ``kept_at`` is an address, the powers of all rows stay there for the second pass.
+    If ``kept_at`` is an address, the powers of all rows are written there for the second pass.
     """
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, _, _ = options
@@ -148,14 +148,14 @@ def row_tables(
 
 @njit(**INLINE)
 def _unpacked(constants: Any) -> Any:
-    """The step as five numbers, which stay in registers."""
+    """Return the step as five numbers, which stay in registers."""
     row = constants[0]
     return row[0], row[1], row[2], row[3], row[4]
 
 
 @njit(**INLINE)
 def _steps(powers: Any, constants: Any, steps: Any) -> Any:
-    """Fill ``steps`` with h, given the powers of a row; place and step of the largest class, the sum of the others."""
+    """Fill ``steps`` with h, given the powers of a row; return place and step of the largest, and the other sum."""
     low, _, slope, middle, _ = constants
     rest, second, ties, place = _below(powers)
     first, own, others, single = ONE, ZERO, ZERO, ties == _ONE_MORE
@@ -186,7 +186,7 @@ def add_row(
     matrix: Any,
     sums: Any,
 ) -> None:
-    """Add a row of steps, of which that at ``place`` is the largest, ``own``, and the rest have the sum ``others``."""
+    """Add a row of steps: ``own`` is the largest, at ``place``, and ``others`` is the sum of the rest."""
     share = weight / (own + others)
     if matrix:
         for c in range(steps.shape[0]):
@@ -231,7 +231,7 @@ def row_pullback(
 ) -> None:
     """Write the gradient of rows ``begin`` to ``end``, given ``factor`` times slopes ``(1, 4, C)`` or ``(1, C, C)``.
 
-    If ``filled``, the powers of the first pass are where the gradient will be.
+    If ``filled``, the powers of the first pass are in the memory of the gradient.
     """
     logits_at, label_at, weights_at, count, size = samples
     ignored, matrix, detached, _ = options
@@ -242,7 +242,7 @@ def row_pullback(
     gradient = flat.reshape(count, size)
     by, nan = by_memberships(slopes, factor, matrix, False)
     if nan:
-        # Compiled sums know no NaN.
+        # Compiled sums ignore NaN, so it is handled here.
         gradient[begin:end] = np.float32(np.nan)
         return
     rows = max(1, BLOCK // size)
@@ -264,7 +264,7 @@ def row_pullback(
 
 @njit(**INLINE)
 def _pull_row(out: Any, pulls: Any, weight: Any, constants: Any, detached: Any) -> None:
-    """From the powers of a row to its gradient, given the derivative by each membership."""
+    """Turn the powers of a row into its gradient, given the derivative by each membership."""
     low, _, slope, middle, _ = constants
     rest, second, ties, place = _below(out)
     single = ties == _ONE_MORE
@@ -274,7 +274,7 @@ def _pull_row(out: Any, pulls: Any, weight: Any, constants: Any, detached: Any) 
         first, own, _, own_slope, by_total = _first(constants, second, rest)
         total = (rest + ONE) * first
         out[place] = ZERO
-    # Memberships sum to one, so only differences of pulls matter: those to the largest class cancel least.
+    # Memberships sum to one, so only differences of pulls matter. Those to the largest class lose the fewest digits.
     base = pulls[place]
     steps, gained, sloped, alone, receivers = ZERO, ZERO, ZERO, ZERO, ZERO
     receiver = second if single else ONE

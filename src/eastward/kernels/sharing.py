@@ -1,7 +1,7 @@
-"""Threads that share the rows of a batch: as many as ``torch.get_num_threads()`` says.
+"""Share the rows of a batch between as many threads as ``torch.get_num_threads()`` says.
 
-Threads are Python's own, because numba and NumPy release the interpreter's lock. numba's threading layers are not used:
-they must not be entered from two threads at once, or after a fork.
+Python's own threads are enough, because numba and NumPy release the interpreter's lock. numba's threading layers must
+not be entered from two threads at once, or after a fork.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import torch
 
 __all__ = ["LEAST_TO_SHARE", "SHARE_OF_A_THREAD", "everywhere", "parts_of"]
 
-# Elements of work that are worth a thread of their own: waking one takes longer than the arithmetic on fewer.
+# Elements of work that are worth a thread of their own; for fewer, waking the thread takes longer than the arithmetic.
 SHARE_OF_A_THREAD = 524_288
 LEAST_TO_SHARE = 2 * SHARE_OF_A_THREAD
 
 
 def parts_of(rows: int, elements: int) -> list[tuple[int, int]]:
-    """Rows for each thread; one part where there is too little to share."""
+    """Split rows between threads; small batches stay in one part."""
     number = max(1, min(torch.get_num_threads(), elements // SHARE_OF_A_THREAD, rows))
     edges = [rows * part // number for part in range(number + 1)]
     return list(pairwise(edges))
 
 
 def everywhere(work: Callable[..., Any], parts: list[tuple[Any, ...]]) -> list[Any]:
-    """Results of ``work(*part)``, in the order of the parts, whatever thread is first."""
+    """Run ``work(*part)`` in threads, and return the results in the order of the parts."""
     if len(parts) == 1:
         return [work(*parts[0])]
     others = [_threads(os.getpid(), len(parts)).submit(work, *part) for part in parts[1:]]

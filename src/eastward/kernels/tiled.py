@@ -1,7 +1,7 @@
-"""The two passes by Triton, for the dynamic threshold on a GPU: one program for a tile of rows.
+"""The two passes in Triton, for the dynamic threshold on a GPU: one program for each tile of rows.
 
-No GPU was at hand: the kernels were compared with the definition through Triton's interpreter, and nothing is claimed
-about their speed. More classes than a tile holds go through plain PyTorch.
+We had no GPU. The kernels agree with the definition in Triton's interpreter; their speed is not known. If there are
+more classes than a tile holds, plain PyTorch takes over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TILE = 4_096
 
 
 def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
-    """See :class:`~eastward.kernels.problems.Kernel`; nothing is kept but by plain PyTorch."""
+    """Compute the tables; see :class:`~eastward.kernels.problems.Kernel`. Only plain PyTorch keeps anything."""
     wrong = plain.what_is_wrong(problem, samples)
     if samples.logits.shape[-1] > MOST_CLASSES or wrong != FINE:
         return plain.tables(problem, samples, keep=keep)
@@ -59,7 +59,7 @@ def pullback(
     factors: Tensor | float,
     kept: Any = None,
 ) -> Tensor:
-    """See :class:`~eastward.kernels.problems.Kernel`."""
+    """Compute the gradient; see :class:`~eastward.kernels.problems.Kernel`."""
     if samples.logits.shape[-1] > MOST_CLASSES:
         return plain.pullback(problem, samples, slopes, factors, kept)
     slopes = scaled(slopes, factors)
@@ -92,7 +92,7 @@ def _pullback(problem: Problem, samples: Samples, slopes: Tensor) -> Tensor:
 
 
 def _given(samples: Samples) -> tuple[Any, ...]:
-    """Logits, labels, weights: some tensor in any case, since an argument cannot be absent, only unused."""
+    """Return logits, labels and weights; absent weights get an unused tensor, because arguments cannot be None."""
     weights = samples.logits if samples.weights is None else samples.weights
     return samples.logits, samples.labels, weights
 

@@ -16,7 +16,7 @@ __all__ = ["pullback_kernel", "tables_kernel"]
 
 @triton.jit
 def _rows(z, known, low, high, slope, middle, temperature):
-    """Of every class: u, h, slope of h times u, whether it is the only largest; of every row: sums and derivatives."""
+    """Compute u, h, the slope of h times u and whether a class is the single largest; sums and derivatives by row."""
     top = tl.max(z, axis=1)
     power = tl.where(known, tl.exp(z - top[:, None]), 0.0)
     largest = (z == top[:, None]) & known
@@ -45,7 +45,7 @@ def _rows(z, known, low, high, slope, middle, temperature):
 
 @triton.jit
 def _sample(labels, weights, at, inside, ignored, HAS_WEIGHTS: tl.constexpr):
-    """Labels that may be indices, and weights; what is ignored weighs nothing."""
+    """Return labels that are safe as indices, and weights; ignored samples weigh 0."""
     label = tl.load(labels + at, mask=inside, other=0)
     weight = tl.where(inside, 1.0, 0.0)
     if HAS_WEIGHTS:
@@ -151,7 +151,7 @@ def pullback_kernel(
         of_others = tl.load(start + size + column, mask=column < size, other=0.0)
         is_label = column[None, :] == label[:, None]
         pull = tl.where(is_label, of_true[:, None], of_others[None, :])
-    # Only differences of pulls matter: those to (the mean of) the largest cancel least.
+    # Only differences of pulls matter. Those to (the mean of) the largest lose the fewest digits.
     count = tl.maximum(ties, 1.0)
     base = tl.sum(tl.where(largest, pull, 0.0), axis=1) / count
     pull = pull - base[:, None]

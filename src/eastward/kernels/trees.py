@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""The walk of many rows down many trees, compiled.
+"""A compiled walk of many rows down many trees.
 
-A block of rows goes down a tree level by level. There is no branch to guess, and the steps of different rows do not
+A block of rows goes down a tree level by level. There is no branch to predict, and the steps of different rows do not
 wait for each other.
 """
 
@@ -16,7 +16,7 @@ from eastward.kernels.arithmetic import EXACT
 
 __all__ = ["add_leaves"]
 
-# Rows that go down a tree together: their features and places stay in the fastest cache.
+# This many rows go down a tree together, so that their features and places stay in the fastest cache.
 BLOCK = 64
 
 
@@ -34,8 +34,8 @@ def add_leaves(
 ) -> None:
     """Add to ``found`` the values of the leaf that each row reaches in each tree.
 
-    Indices are followed unchecked; who makes them has to check them. They are unsigned, because numba looks whether a
-    signed one counts from the end.
+    Indices are not checked here; their maker must do that. They are unsigned, because numba tests whether a signed
+    index counts from the end.
     """
     place = np.empty(BLOCK, np.uint32)
     block = np.empty((rows.shape[1], BLOCK), np.float32)
@@ -56,7 +56,7 @@ def add_leaves(
 
 @njit(**EXACT)
 def _fill(block: Any, rows: Any, first: Any, count: Any) -> bool:
-    """Features of some rows, side by side; whether there are gaps among them."""
+    """Copy the features of some rows side by side; return whether there are gaps among them."""
     gaps = False
     for row in range(count):
         for column in range(rows.shape[1]):
