@@ -1,7 +1,7 @@
 """From probabilities to decisions: one small matrix, found for a metric on held-out predictions.
 
-A model's probabilities say how likely each class is; which class to *decide* for depends on how decisions are judged.
-Here the judge is a metric, with constraints, costs of not deciding and other class frequencies if there are such.
+A model's probabilities say how likely each class is. Which class to *decide* for depends on how decisions are judged:
+by a metric, and optionally by constraints, a cost of not deciding, and other class frequencies.
 """
 
 from eastward.bounds import rate_bound

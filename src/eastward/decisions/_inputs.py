@@ -1,4 +1,4 @@
-"""What every tuner takes in, checked and converted once: scores, targets, weights."""
+"""The input of every tuner, checked and converted once: scores, targets, weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 from eastward import _checks
 from eastward._numerics import at_least_float32
 
-# A probability of zero is a logarithm of minus infinity; this floor keeps it out of reach of every offset.
+# A probability of zero has a logarithm of minus infinity; this floor is finite, yet below the reach of any offset.
 LOWEST_SCORE = -100.0
 
-# Probabilities in float16 or rounded to three digits still count as such.
+# Loose enough for probabilities in float16 or rounded to three digits.
 SUMS_TO_ONE_WITHIN = 1e-2
 
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     resolution: float
 
     def rows(self, chosen: Tensor, weight: Tensor | None = None) -> Sample:
-        """The rows ``chosen``, under new weights if given."""
+        """Select the rows ``chosen``, optionally with new weights."""
         weight = self.weight[chosen] if weight is None else weight
         return self._replace(
             scores=self.scores[chosen], targets=self.targets[chosen], weight=weight
@@ -55,7 +55,7 @@ def class_sample(
     *,
     argument: str = "log_probabilities",
 ) -> Sample:
-    """Checked input of a tuner for classes that exclude each other."""
+    """Check the input of a tuner for classes that exclude each other."""
     scores, dtype = score_table(caller, argument, scores)
     if scores.shape[1] < 2:
         advice = "Widen one positive-class log-odds column z to torch.stack([0 * z, z], 1)."
@@ -84,7 +84,7 @@ def class_indices(caller: str, targets: Any, classes: Any) -> Any:
 
 
 def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.dtype]:
-    """``value`` as a finite float64 ``(N, C)`` tensor, and the dtype that answers should have."""
+    """Return ``value`` as a finite float64 ``(N, C)`` tensor, and the dtype for results."""
     given = _checks.numeric(caller, argument, value)
     _checks.floating(caller, argument, given)
     if given.dim() != 2 or not given.shape[0]:
@@ -99,7 +99,7 @@ def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.d
 
 
 def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
-    """Weights ``(N,)`` in float64: ones if none are given; not all zero."""
+    """Return weights ``(N,)`` in float64, ones by default; they must not all be zero."""
     if sample_weight is None:
         return torch.ones(scores.shape[0], dtype=torch.float64, device=scores.device)
     weight = _checks.numeric(caller, "sample_weight", sample_weight).to(scores.device).double()
@@ -113,20 +113,20 @@ def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
 
 
 def resolution_of(scores: Tensor, dtype: torch.dtype) -> float:
-    """Scores closer than this are ties: their order would not survive one addition in ``dtype``."""
+    """Return the distance below which scores tie, because one addition in ``dtype`` could swap them."""
     return 2 * torch.finfo(dtype).eps * max(1.0, float(scores.abs().max()))
 
 
 def probability_sample(
     caller: str, probabilities: Any, targets: Any, sample_weight: Any = None
 ) -> Sample:
-    """Checked input whose scores are probabilities: in [0, 1], rows sum to one."""
+    """Check input whose scores are probabilities in [0, 1] with rows that sum to one."""
     table = probability_table(caller, probabilities)
     return class_sample(caller, table, targets, sample_weight, argument="probabilities")
 
 
 def probability_table(caller: str, value: Any, num_classes: int | None = None) -> Tensor:
-    """``value`` as float64 probabilities ``(N, C)`` whose rows sum to one."""
+    """Return ``value`` as float64 probabilities ``(N, C)`` whose rows sum to one."""
     given = _checks.numeric(caller, "probabilities", value)
     _checks.floating(caller, "probabilities", given)
     if given.dim() != 2 or (num_classes is not None and given.shape[1] != num_classes):
@@ -145,16 +145,16 @@ def probability_table(caller: str, value: Any, num_classes: int | None = None) -
 
 
 def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
-    """Folds ``(N,)`` that share out each class evenly, after a shuffle.
+    """Assign rows to folds ``(N,)`` at random, with each class spread evenly.
 
     Parameters
     ----------
     targets : Tensor
         Class indices ``(N,)``.
     num_folds : int
-        How many folds.
+        Number of folds.
     seed : int
-        Decides the shuffle.
+        Seed of the shuffle.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-r"""The exact search along one offset, for any metric.
+r"""An exact search along one offset, for any metric.
 
-While the other offsets stay, sample n is decided for class c iff :math:`b_c` exceeds its *margin*
-:math:`\max_{j \ne c}(s_{nj} + b_j) - s_{nc}`. So the table of decisions changes only at margins. Sorting them and
-summing up the changes gives every table that any :math:`b_c` can produce, and the metric is evaluated at all of
-them.
+While the other offsets are fixed, sample n is decided for class c if and only if :math:`b_c` exceeds its *margin*
+:math:`\max_{j \ne c}(s_{nj} + b_j) - s_{nc}`. So the table of decisions changes only at margins. Sorting the
+margins and adding up the changes gives every table that any :math:`b_c` can produce, and the metric is evaluated at
+all of them.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from eastward.decisions._inputs import Sample
 from eastward.metrics import Metric, as_metric
 from eastward.metrics.closed_forms import Form, closed_form_of
 
-# Entries of a stack of tables that are held at one time (32 MB in float64).
+# Entries of a stack of tables in memory at one time (32 MB in float64).
 CELLS_AT_ONCE = 4_000_000
 
-# A metric that cannot be vectorised (Python branches, NumPy, .item()) is called once per candidate; so many
-# calls per scan are a fraction of a second.
+# A metric that cannot be vectorised (Python branches, NumPy, .item()) is called once per candidate. This many
+# calls per scan take a fraction of a second.
 MAX_LOOPED_CANDIDATES = 200
 
-# For so few tables a closed form in NumPy takes a fraction of the calls that the metric itself takes.
+# For so few tables, a closed form in NumPy needs far fewer calls than the metric itself.
 FEW_TABLES = 128
 
 
 class Merit:
-    """Values of a metric at a stack of tables; higher is always better here.
+    """A metric evaluated at a stack of tables, with the sign such that higher is better.
 
-    Tables are ``(G, C, C)`` confusion matrices, or ``(G, 4, C)`` stacked counts when the metric needs no more (and
-    always for labels that do not exclude each other). NaN counts as the worst value.
+    Tables are ``(G, C, C)`` confusion matrices, or ``(G, 4, C)`` stacked counts if the metric needs no more. Labels
+    that do not exclude each other always have counts. NaN counts as the worst value.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class Merit:
 
     @property
     def max_candidates(self) -> int | None:
-        """How many candidates a scan may look at, or None for all of them."""
+        """Largest number of candidates of a scan, or None for all."""
         return None if self.vectorised else MAX_LOOPED_CANDIDATES
 
     def __call__(self, tables: Tensor) -> Tensor:
-        """Merit of each table, ``(G,)``."""
+        """Compute the merit of each table, ``(G,)``."""
         values = self._values(tables, vectorised=self.vectorised)
         merits = values if self.metric.higher_is_better else -values
         return torch.nan_to_num(merits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
     def tables(self, targets: Tensor, decisions: Tensor, weights: Tensor) -> Tensor:
-        """Hard tables of decisions under several weightings ``(N, G)``: ``(G, C, C)`` or ``(G, 4, C)``."""
+        """Count decisions under several weightings ``(N, G)`` into tables ``(G, C, C)`` or ``(G, 4, C)``."""
         size = self.num_classes
         if self.needs_matrix:
             flat = weights.new_zeros(size * size, weights.shape[1])
@@ -94,7 +94,7 @@ class Merit:
         return self.metric(Counts.unstack(table, exclusive=self.exclusive))
 
     def _can_be_vectorised(self) -> bool:
-        """Whether ``vmap`` runs the metric and gives what single calls give."""
+        """Whether ``vmap`` can run the metric and agrees with single calls."""
         probe = _probe_tables(self.num_classes, matrix=self.needs_matrix)
         single = self._values(probe, vectorised=False)
         try:
@@ -107,28 +107,28 @@ class Merit:
 
 
 def merit_of_offsets(sample: Sample, merit: Merit, offsets: Tensor) -> float:
-    """Merit of the decisions ``argmax(scores + offsets)``."""
+    """Compute the merit of the decisions ``argmax(scores + offsets)``."""
     decisions = (sample.scores + offsets).argmax(1)
     return float(merit(merit.tables(sample.targets, decisions, sample.weight.unsqueeze(1))))
 
 
 def _probe_tables(num_classes: int, *, matrix: bool) -> Tensor:
-    """Three tables with no special values: everything present, nothing perfect."""
+    """Return three generic tables: every class present, nothing perfect."""
     generator = torch.Generator().manual_seed(0)
     shape = (3, num_classes, num_classes) if matrix else (3, 4, num_classes)
     return 1 + 9 * torch.rand(shape, generator=generator, dtype=torch.float64)
 
 
 def count_tables(tp: Tensor, predicted: Tensor, true: Tensor, total: Tensor) -> Tensor:
-    """Stacked counts ``(..., 4, C)`` from true positives, predicted and true mass ``(..., C)``."""
-    # Differences of equal sums round to about -1e-16, and a count is never negative.
+    """Stack counts ``(..., 4, C)`` from true positives, predicted and true mass ``(..., C)``."""
+    # Differences of equal sums can round to about -1e-16, but a count is never negative.
     fp, fn = (predicted - tp).clamp_min(0), (true - tp).clamp_min(0)
     return torch.stack([tp.clamp_min(0), fp, fn, (total - true - fp).clamp_min(0)], dim=-2)
 
 
 @dataclass(frozen=True)
 class CountMoves:
-    """Moves of samples from their rival class to one class, in counts."""
+    """Moves of samples from their rival class to one class, as changes of counts."""
 
     columns: Tensor
     amounts: Tensor
@@ -136,14 +136,14 @@ class CountMoves:
     true: Tensor
 
     def tables(self, flat: Tensor) -> Tensor:
-        """``(G, 4, C)`` from flat ``(G, 2 C)``: true positives, then predicted mass."""
+        """Turn flat ``(G, 2 C)`` (true positives, then predicted mass) into counts ``(G, 4, C)``."""
         tp, predicted = flat.chunk(2, dim=1)
         return count_tables(tp, predicted, self.true, self.true.sum())
 
 
 @dataclass(frozen=True)
 class MatrixMoves:
-    """Moves of samples from their rival class to one class, in the whole matrix."""
+    """Moves of samples from their rival class to one class, as changes of the matrix."""
 
     columns: Tensor
     amounts: Tensor
@@ -151,13 +151,13 @@ class MatrixMoves:
     num_classes: int
 
     def tables(self, flat: Tensor) -> Tensor:
-        """``(G, C, C)`` from flat ``(G, C * C)``."""
+        """Turn flat ``(G, C * C)`` into matrices ``(G, C, C)``."""
         return flat.view(-1, self.num_classes, self.num_classes).clamp_min(0)
 
 
 @dataclass(frozen=True)
 class LabelMoves:
-    """Samples that receive one of several labels, in counts of all the labels."""
+    """Samples that receive one of several labels, as changes of the counts of all labels."""
 
     columns: Tensor
     amounts: Tensor
@@ -166,7 +166,7 @@ class LabelMoves:
     total: Tensor
 
     def tables(self, flat: Tensor) -> Tensor:
-        """``(G, 4, L)`` from flat ``(G, 2 L)``."""
+        """Turn flat ``(G, 2 L)`` into counts ``(G, 4, L)``."""
         tp, predicted = flat.chunk(2, dim=1)
         return count_tables(tp, predicted, self.true, self.total)
 
@@ -174,7 +174,7 @@ class LabelMoves:
 def class_moves(
     sample: Sample, rival: Tensor, label: int, *, matrix: bool
 ) -> CountMoves | MatrixMoves:
-    """What changes when samples move from ``rival`` (their best other class) to ``label``."""
+    """Describe how tables change when samples move from ``rival`` (their best other class) to ``label``."""
     return (_matrix_moves if matrix else _count_moves)(sample, rival, label)
 
 
@@ -197,10 +197,10 @@ def _matrix_moves(sample: Sample, rival: Tensor, label: int) -> MatrixMoves:
     return MatrixMoves(columns, torch.stack([-weight, weight], 1), start, size)
 
 
-# An interval of equally good offsets may reach far out, where no sample was seen: go this far into it and no further.
+# An interval of equally good offsets may reach far beyond all samples, so go only this far into it.
 FARTHEST_INTO_PLATEAU = 1.0
 
-# Sums of weights round; values that differ by less are the same.
+# Sums of weights are rounded, so values that differ by less count as equal.
 SAME_MERIT = 1e-12
 
 
@@ -209,28 +209,28 @@ class Moves(Protocol):
 
     @property
     def columns(self) -> Tensor:
-        """``(N, M)``: entries of the flat table that sample n changes when it moves to the class."""
+        """Entries ``(N, M)`` of the flat table that sample n changes when it moves to the class."""
 
     @property
     def amounts(self) -> Tensor:
-        """``(N, M)``: by how much."""
+        """By how much ``(N, M)`` those entries change."""
 
     @property
     def start(self) -> Tensor:
-        """``(W,)``: the flat table when no sample is decided for the class."""
+        """The flat table ``(W,)`` when no sample is decided for the class."""
 
     def tables(self, flat: Tensor) -> Tensor:
-        """The stack of tables that the merit takes, from flat ones ``(G, W)``."""
+        """Turn flat tables ``(G, W)`` into those that the merit takes."""
 
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Gaps between margins, each standing for all offsets inside it."""
+    """Gaps between margins; each stands for all offsets inside it."""
 
     low: Tensor
     high: Tensor
     count: Tensor
-    """How many of the sorted samples are below the gap."""
+    """Number of sorted samples below the gap."""
 
 
 def best_offset(
@@ -243,10 +243,10 @@ def best_offset(
     resolution: float,
     max_candidates: int | None = None,
 ) -> float:
-    """The offset in ``[-reach, reach]`` whose decisions have the greatest merit; ``current`` if it is one.
+    """Find the offset in ``[-reach, reach]`` whose decisions have the greatest merit; ``current`` wins ties.
 
-    Of several best intervals the one nearest to zero is taken, and its middle: offsets generalise better from
-    there than from its ends. ``max_candidates`` evenly ranked intervals stand for more, if it is given.
+    Of several best intervals the one nearest to zero is taken, at its middle, because offsets from there generalise
+    better than those from its ends. With ``max_candidates``, that many intervals at even ranks stand for all.
     """
     ordered, order = margins.sort(stable=True)
     candidates = _gaps(ordered, reach, resolution)
@@ -261,7 +261,7 @@ def best_offset(
 
 
 def _gaps(ordered: Tensor, reach: float, resolution: float) -> _Candidates:
-    # Margins closer than the resolution are one break point: no offset between them is safe from rounding.
+    # Margins closer than the resolution form one break point: no offset between them is safe from rounding.
     ends = torch.nonzero(ordered.diff() > resolution).flatten()
     far = ordered.new_full((1,), torch.inf)
     low = torch.cat([-far, ordered[ends], ordered[-1:]]).clamp_min(-reach)
@@ -273,7 +273,7 @@ def _gaps(ordered: Tensor, reach: float, resolution: float) -> _Candidates:
 
 
 def _thinned(candidates: _Candidates, limit: int | None, current: float) -> _Candidates:
-    """At most ``limit`` candidates at even ranks, the one that holds ``current`` among them."""
+    """Keep at most ``limit`` candidates at even ranks, including the one that holds ``current``."""
     size = len(candidates.low)
     if limit is None or size <= limit:
         return candidates
@@ -284,7 +284,7 @@ def _thinned(candidates: _Candidates, limit: int | None, current: float) -> _Can
 
 
 def _merits(candidates: _Candidates, order: Tensor, moves: Moves, merit: Merit) -> Tensor:
-    """Merit of each candidate, a bounded number of tables at a time."""
+    """Compute the merit of each candidate, with a bounded number of tables at a time."""
     columns, amounts = moves.columns[order], moves.amounts[order]
     chunk = max(1, CELLS_AT_ONCE // moves.start.numel())
     flat, done, merits = moves.start, 0, []
@@ -297,10 +297,10 @@ def _merits(candidates: _Candidates, order: Tensor, moves: Moves, merit: Merit) 
 
 
 def _running_tables(flat: Tensor, columns: Tensor, amounts: Tensor, counts: Tensor) -> Tensor:
-    """Flat tables after the first ``counts[g]`` of the given changes, for each g."""
+    """Compute flat tables after the first ``counts[g]`` of the given changes, for each g."""
     width = flat.numel()
     position = torch.arange(len(columns), device=flat.device)
-    # The sample at a position is part of every table whose count exceeds it; the cumulative sum does the rest.
+    # A sample belongs to every table whose count exceeds its position; the cumulative sum does the rest.
     first = torch.searchsorted(counts, position, right=True)
     steps = flat.new_zeros(len(counts) * width)
     steps.index_add_(0, (first.unsqueeze(1) * width + columns).flatten(), amounts.flatten())
@@ -308,7 +308,7 @@ def _running_tables(flat: Tensor, columns: Tensor, amounts: Tensor, counts: Tens
 
 
 def _middle_of_nearest(candidates: _Candidates, best: Tensor) -> float:
-    """The middle of the run of best candidates nearest to zero, kept away from break points."""
+    """Return the middle of the run of best candidates nearest to zero, away from break points."""
     chosen = torch.nonzero(best).flatten()
     low: list[float] = candidates.low[chosen].tolist()
     high: list[float] = candidates.high[chosen].tolist()
@@ -321,7 +321,7 @@ def _middle_of_nearest(candidates: _Candidates, best: Tensor) -> float:
 
 
 def _runs(chosen: list[int]) -> list[tuple[int, int]]:
-    """Stretches of consecutive numbers in the sorted ``chosen``: positions of their first and last."""
+    """Find runs of consecutive numbers in the sorted ``chosen``: positions of first and last."""
     cuts = [k for k in range(1, len(chosen)) if chosen[k] != chosen[k - 1] + 1]
     return list(zip([0, *cuts], [*(k - 1 for k in cuts), len(chosen) - 1], strict=True))
 

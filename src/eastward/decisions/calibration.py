@@ -1,8 +1,8 @@
-r"""Calibration: probabilities that are probabilities, and how good they are.
+r"""Calibrate probabilities, and measure how well calibrated they are.
 
-Held-out predictions tell how far a model exaggerates. Three maps mend it: one temperature, a scale and a shift for each
-class (vector scaling), and for two classes any increasing curve (isotonic regression). Cross-validated log-loss
-chooses, and the simplest map wins that is as good as the best up to one standard error.
+Held-out predictions show how overconfident a model is. Three maps can correct it: one temperature, a scale and a shift
+for each class (vector scaling), and for two classes any increasing curve (isotonic regression). The choice is the
+simplest map whose cross-validated log-loss is within one standard error of the best.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
 KINDS = ("none", "temperature", "vector", "isotonic")
 N_FOLDS = 5
 
-# An isotonic curve has as many parameters as it likes; fewer rows of the rarer class do not bear it.
+# An isotonic curve can have many parameters, so it needs at least this many rows of the rarer class.
 FEWEST_FOR_ISOTONIC = 300
-# Beyond this many numbers a sample of the rows calibrates as well.
+# For more numbers, a sample of the rows calibrates just as well.
 MAX_NUMBERS = 200_000
-# Predictions of zero and one are never that sure.
+# No prediction is certain enough for exactly zero or one.
 SMALLEST = 1e-6
-# Steps of LBFGS; the problem is convex.
+# Steps of LBFGS, which are enough because the problem is convex.
 STEPS = 60
 
 
@@ -54,15 +54,15 @@ class Calibration:
     Attributes
     ----------
     kind : {"none", "temperature", "vector", "isotonic"}
-        Which map.
+        The kind of map.
     scales, shifts : ndarray
-        ``(C,)``: :math:`p'_j \propto \exp(a_j \log p_j + b_j)`; for an isotonic curve its abscissae and ordinates.
+        ``(C,)``: :math:`p'_j \propto \exp(a_j \log p_j + b_j)`. For an isotonic curve, the x and y of its points.
     log_loss : float or None
-        Cross-validated log-loss after the map, if it was chosen by it.
+        Cross-validated log-loss after the map, if the log-loss chose it.
     log_loss_before : float or None
-        Log-loss of the probabilities as they were.
+        Log-loss of the original probabilities.
     error, error_before : float or None
-        Expected calibration error, likewise.
+        Expected calibration error after the map and before.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Calibration:
     error_before: float | None = None
 
     def apply(self, probabilities: Any) -> Any:
-        """Calibrated probabilities.
+        """Calibrate probabilities.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Calibration:
         Returns
         -------
         ndarray or Tensor
-            ``(N, C)`` in float64, of the kind that came in; rows sum to one.
+            ``(N, C)`` in float64, array or Tensor like the input; rows sum to one.
         """
         size = 2 if self.kind == "isotonic" else len(self.scales)
         table = probability_table("Calibration.apply", probabilities, size)
@@ -109,12 +109,12 @@ class Calibration:
         return (scales * _logs(table) + shifts).softmax(1)
 
     def with_prior(self, prior: Any, new_prior: Any) -> Calibration:
-        r"""The map to probabilities under other class frequencies, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`.
+        r"""Combine the map with a change of class frequencies, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`.
 
         Parameters
         ----------
         prior, new_prior : array-like
-            ``(C,)``: the frequencies of training, and those of now.
+            ``(C,)``: the frequencies of training, and the new ones.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Calibration:
         return replace(self, kind="vector", shifts=self.shifts + np.log(new / old))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Convert to plain JSON values."""
         return {
             "kind": self.kind,
             "scales": self.scales.tolist(),
@@ -160,22 +160,23 @@ def fit_calibration(
     sample_weight: Any = None,
     random_state: int = 0,
 ) -> Calibration:
-    r"""The map that calibrates held-out probabilities.
+    r"""Find the map that calibrates held-out probabilities.
 
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)``, by a model that did not see the rows.
+        ``(N, C)``, predicted by a model that was not trained on the rows.
     targets : Tensor or array
         ``(N,)`` class indices.
     kind : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
         ``"temperature"``: :math:`p' \propto p^{1/T}`. ``"vector"``: a scale and a shift of log-probabilities for each
         class. ``"isotonic"``: an increasing curve, for two classes; it needs scikit-learn. ``"auto"`` takes the
-        simplest whose cross-validated log-loss is within one standard error of the best; an isotonic curve only from
-        300 rows of either class on.
+        simplest whose cross-validated log-loss is within one standard error of the best. It considers an isotonic
+        curve only if both classes have at least 300 rows.
     averaged : bool, default=False
-        Whether new rows are predicted by the mean of several models, of which each held-out row has seen one. The mean
-        is less sure of itself than one model, so temperature and vector scaling then never flatten on the whole.
+        Whether new rows are predicted by the mean of several models, but each held-out row by one of them. The mean is
+        less confident than a single model, so temperature and vector scaling then never flatten the probabilities
+        overall.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -184,7 +185,7 @@ def fit_calibration(
     Returns
     -------
     Calibration
-        Call its ``apply``.
+        Its ``apply`` calibrates new probabilities.
 
     References
     ----------
@@ -229,7 +230,7 @@ def _some_rows(sample: Sample, seed: int) -> Sample:
 
 
 def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
-    """The simplest map that cross-validation cannot tell from the best."""
+    """Choose the simplest map within one standard error of the best."""
     folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
     kinds = _possible(sample)
     tables = [_held_out_tables(sample, folds, kind, averaged=averaged) for kind in kinds]
@@ -256,7 +257,7 @@ def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
 def _possible(sample: Sample) -> list[str]:
     fewest = int(torch.bincount(sample.targets, minlength=sample.num_classes).min())
     if not fewest:
-        # Rows that lack a class would have its probability vanish.
+        # Without a class among the rows, its probability would vanish.
         return ["none"]
     kinds = ["none", "temperature", "vector"]
     if sample.num_classes != 2 or importlib.util.find_spec("sklearn") is None:
@@ -266,7 +267,7 @@ def _possible(sample: Sample) -> list[str]:
 
 
 def _held_out_tables(sample: Sample, folds: Tensor, kind: str, *, averaged: bool) -> Tensor:
-    """Probabilities ``(N, C)`` of each row under a map that was fitted without its fold."""
+    """Calibrate each row ``(N, C)`` by a map that was fitted without its fold."""
     tables = torch.empty_like(sample.scores)
     for fold in range(int(folds.max()) + 1):
         inside = folds == fold
@@ -276,7 +277,7 @@ def _held_out_tables(sample: Sample, folds: Tensor, kind: str, *, averaged: bool
 
 
 def _row_losses(table: Tensor, targets: Tensor) -> Tensor:
-    """Log-loss of each row, ``(N,)``."""
+    """Compute the log-loss of each row, ``(N,)``."""
     own = table.gather(1, targets.unsqueeze(1)).squeeze(1)
     return -own.clamp_min(SMALLEST).log()
 
@@ -293,7 +294,7 @@ def _fitted(sample: Sample, kind: str, *, averaged: bool) -> Calibration:
 
 
 def _scaled(sample: Sample, kind: str) -> Calibration:
-    """Scales and shifts of highest likelihood, drawn to one and zero by a weak prior."""
+    """Find the scales and shifts of highest likelihood, with a weak prior towards one and zero."""
     size, logs = sample.num_classes, _logs(sample.scores)
     free = torch.zeros(1 if kind == "temperature" else 2 * size, dtype=torch.float64)
     free.requires_grad_()
@@ -329,8 +330,8 @@ def _minimise(objective: Any, free: Tensor) -> None:
 
 
 def _isotonic(sample: Sample) -> Calibration:
-    """scikit-learn's isotonic regression, kept off zero and one."""
-    from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - the losses do without scikit-learn
+    """Fit scikit-learn's isotonic regression, clipped away from zero and one."""
+    from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - the losses must work without scikit-learn
 
     curve = IsotonicRegression(out_of_bounds="clip")
     positive = sample.scores[:, 1].numpy()
@@ -344,13 +345,13 @@ def _logs(table: Tensor) -> Tensor:
     return table.clamp_min(SMALLEST).log()
 
 
-# Forests give probabilities of zero; scikit-learn cuts them at the same place.
+# Forests predict probabilities of zero; scikit-learn clips at the same value.
 _SMALLEST = float(np.finfo(np.float64).eps)
 _BINS = 15
 
 
 def log_loss(probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray[Any]) -> float:
-    """Mean negative log-probability of the true class; ``(N, C)``, ``(N,)``, ``(N,)``; 0 is best.
+    """Compute the mean negative log-probability of the true class; 0 is best.
 
     Examples
     --------
@@ -363,7 +364,7 @@ def log_loss(probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray
 
 
 def brier_score(probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray[Any]) -> float:
-    """Mean squared distance of the probabilities to the truth, halved for two classes as in scikit-learn.
+    """Compute the mean squared distance of probabilities to the truth, halved for two classes as in scikit-learn.
 
     Examples
     --------
@@ -380,7 +381,7 @@ def brier_score(probabilities: NDArray[Any], targets: NDArray[Any], weight: NDAr
 def expected_calibration_error(
     probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray[Any]
 ) -> float:
-    """Mean gap between confidence and accuracy over 15 bins of equal width; in [0, 1], 0 is best.
+    """Compute the mean gap between confidence and accuracy over 15 bins of equal width; 0 is best.
 
     References
     ----------
@@ -399,13 +400,13 @@ def expected_calibration_error(
 def reliability(
     probabilities: NDArray[Any], targets: NDArray[Any], weight: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Rows in 15 bins of equal width by the confidence in the most probable class.
+    """Sort rows into 15 bins of equal width by their confidence in the most probable class.
 
     Returns
     -------
     tuple of ndarray
-        The bin of each row ``(N,)``; and of each bin the weight of its rows, that weight times their confidence, and
-        the weight of those that are right.
+        The bin of each row ``(N,)``. Then, for each bin, the weight of its rows, that weight times their confidence,
+         and the weight of the correct rows.
 
     Examples
     --------

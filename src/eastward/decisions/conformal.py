@@ -1,9 +1,8 @@
-r"""Prediction sets: as many classes as it takes to hold the true one as often as was asked for.
+r"""Prediction sets that contain the true class as often as you ask for.
 
 A class is in the set of a row if its probability is at least :math:`1 - q`, where q is the
-:math:`\lceil (n + 1)\,\text{coverage} \rceil`-th smallest of :math:`1 - p_{y}` on n held-out rows. New rows that are
-exchangeable with them have their true class in the set with at least the coverage asked for, whatever the model is
-worth.
+:math:`\lceil (n + 1)\,\text{coverage} \rceil`-th smallest of :math:`1 - p_{y}` on n held-out rows. If new rows are
+exchangeable with them, their sets contain the true class with at least this coverage, however good the model is.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ __all__ = ["PredictionSets", "prediction_sets"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionSets:
-    """Smallest probabilities with which classes are in a set.
+    """Thresholds of probability from which on a class is in the set.
 
     Attributes
     ----------
     thresholds : ndarray
         ``(C,)``: zero for a class that is in every set.
     coverage : float
-        What was asked for.
+        The coverage asked for.
     by_class : bool
-        Whether it holds for each class, or over all rows.
+        Whether the coverage holds for each class, or over all rows.
     """
 
     thresholds: NDArray[Any]
@@ -42,7 +41,7 @@ class PredictionSets:
     by_class: bool
 
     def sets(self, probabilities: Any) -> NDArray[Any]:
-        """The classes in the set of each row.
+        """Return the classes in the set of each row.
 
         Parameters
         ----------
@@ -62,7 +61,7 @@ class PredictionSets:
         return members
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Convert to plain JSON values."""
         return {
             "thresholds": self.thresholds.tolist(),
             "coverage": self.coverage,
@@ -78,18 +77,18 @@ class PredictionSets:
 def prediction_sets(
     probabilities: Any, targets: Any, coverage: float = 0.9, *, by_class: bool = False
 ) -> PredictionSets:
-    """Thresholds for sets that hold the true class as often as asked for.
+    """Find thresholds for sets that contain the true class as often as you ask for.
 
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)``, by a model that did not see the rows.
+        ``(N, C)``, predicted by a model that was not trained on the rows.
     targets : Tensor or array
         ``(N,)`` class indices.
     coverage : float, default=0.9
-        How often the set has to hold the true class, in (0, 1).
+        How often the set must contain the true class, in (0, 1).
     by_class : bool, default=False
-        Keep the coverage for the rows of every class, not only over all rows. A class of too few rows to show it
+        Keep the coverage for the rows of every class, not only over all rows. A class with too few rows to prove it
         (fewer than ``coverage / (1 - coverage)``) is then in every set.
 
     Returns
@@ -121,7 +120,7 @@ def prediction_sets(
 def sets_from(
     true: NDArray[Any], codes: NDArray[Any], size: int, coverage: float, *, by_class: bool
 ) -> PredictionSets:
-    """:func:`prediction_sets` from the probabilities of the true classes alone, ``(N,)``."""
+    """Compute :func:`prediction_sets` from the probabilities of the true classes alone, ``(N,)``."""
     if not by_class:
         return PredictionSets(np.full(size, _threshold(true, coverage)), coverage, by_class=False)
     found = [_threshold(true[codes == label], coverage) for label in range(size)]
@@ -129,8 +128,8 @@ def sets_from(
 
 
 def _threshold(true: NDArray[Any], coverage: float) -> float:
-    """The probability that all but so many of the true classes reach."""
-    # Products such as 0.9 * 10 round up.
+    """Return the probability that all but the allowed number of true classes reach."""
+    # Products such as 0.9 * 10 can round up.
     rank = math.ceil((len(true) + 1) * coverage - 1e-9)
     if rank > len(true):
         return 0.0

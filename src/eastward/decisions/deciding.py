@@ -1,4 +1,4 @@
-"""The decision that a metric wants, tuned on held-out probabilities."""
+"""Tune a decision for a metric on held-out probabilities."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def tune_decision(
     sample_weight: Any = None,
     random_state: int = 0,
 ) -> Decision:
-    r"""The decision that a metric wants, as one matrix applied to probabilities.
+    r"""Tune the decision that is best for a metric, as one matrix applied to probabilities.
 
     .. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at the best table } C
 
-    The matrix is solved for by Frank–Wolfe on tables of labels mixed with expectations, and averaged over bootstraps;
-    for two classes it is a bagged threshold. No class is given up that the metric counts
+    Frank–Wolfe solves for the matrix on tables of labels mixed with expectations, and the result is averaged over
+    bootstraps. For two classes it is a bagged threshold. The decision gives up no class that the metric counts
     (:func:`eastward.decisions.keep_classes`).
 
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)``, by a model that did not see the rows. They are taken at their word: calibrate them first if they
-        are known to exaggerate.
+        ``(N, C)``, predicted by a model that was not trained on the rows. They are taken at face value, so calibrate
+        overconfident ones first.
     targets : Tensor or array
         ``(N,)`` class indices; or words, where ``classes`` says which column each of them has.
     metric : str, Metric or callable, default="f1_macro"
@@ -86,19 +86,19 @@ def tune_decision(
         The decision keeps each constraint by a one-sided bound at this confidence: Clopper–Pearson for shares of rows,
         the bootstrap for other metrics.
     abstain_cost : float, optional
-        What it costs, in units of the metric, to leave a row to somebody who gets it right. By default every row is
-        decided, unless ``subject_to`` speaks of ``coverage``; then the cost is zero.
+        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. By default every row is
+        decided, unless ``subject_to`` contains ``coverage``; then the cost is zero.
     classes : sequence, optional
         Labels in the order of the columns, for ``subject_to`` and for printing.
     on_infeasible : {"raise", "best"}, default="raise"
         What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
     label_share : float, optional
-        Share of the labels in what is believed of a row; the rest are its probabilities. By default a quarter for two
-        classes, and none for more: labels of many classes are few each, and their frequencies count either way.
+        Weight of the label in the evidence of a row; its probabilities have the rest. The default is a quarter for two
+        classes and zero for more, where each class has few labels. The frequencies of the labels count in any case.
     guard : float, optional
-        How many standard errors the cross-validated gain over the most probable class must exceed, or else that stays.
-        By default there is no guard: folds of few rows are too noisy a judge, and cost more than they save.
-        Constraints, abstention, and metrics that are sums over rows (accuracy, costs) know none.
+        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. There is no
+        guard by default, because folds of few rows are too noisy a judge and cost more than they save. A guard does not
+        apply to constraints, abstention, and metrics that are sums over rows (accuracy, costs).
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -107,7 +107,7 @@ def tune_decision(
     Returns
     -------
     Decision
-        Its ``matrix``, ``decide``, ``with_prior`` and ``to_dict``; ``print`` says in words what it does.
+        Has ``matrix``, ``decide``, ``with_prior`` and ``to_dict``; ``print`` describes it in words.
 
     References
     ----------
@@ -144,11 +144,11 @@ def tune_decision(
 
 
 class Tuned(NamedTuple):
-    """A decision, and what held-out rows say about it.
+    """A decision, and what it is worth on held-out rows.
 
-    ``before`` and ``after`` are values of the metric, as it is, for the most probable class and for the decision;
-    ``gain`` is positive where the decision is better, ``error`` its standard error. ``cross_validated`` says whether
-    rows judged rules that were tuned without them; if not, they are the rows that tuned the rule.
+    ``before`` and ``after`` are values of the metric for the most probable class and for the decision. ``gain`` is
+    positive if the decision is better, and ``error`` is its standard error. ``cross_validated`` is True if the rows
+    judged rules that were tuned without them, and False if they tuned the rule themselves.
     """
 
     decision: Decision
@@ -169,7 +169,7 @@ def tuned_decision(
     guard: float | None,
     judged: bool = False,
 ) -> Tuned:
-    """:func:`tune_decision` of checked input; with ``judged``, its worth is estimated even where no guard asks."""
+    """Run :func:`tune_decision` on checked input; ``judged`` estimates its gain even without a guard."""
     correction = frequency_correction(sample.scores, sample.targets, sample.weight)
     sample = sample._replace(scores=_normalised(sample.scores * correction))
     plain = torch.diag(1 / correction)
@@ -187,7 +187,7 @@ def tuned_decision(
         evidence = _in_sample(tuner, sample, matrix, plain, honest=bool(note))
     prior = label_frequencies(sample)
     found = sample.scores, sample.weight, correction
-    # Where the plain rule stays, it is the identity to the last digit: ties are decided as by the argmax.
+    # If the plain rule stays, it is exactly the identity, so that ties are decided as by the argmax.
     whole = torch.eye(len(prior)) if note else correction.unsqueeze(1) * matrix
     decision = Decision(
         whole.numpy(),
@@ -207,7 +207,7 @@ def tuned_decision(
 def _in_sample(
     tuner: Tuner, sample: Sample, matrix: Tensor, plain: Tensor, *, honest: bool
 ) -> Evidence:
-    """What the rows that tuned a rule say about it; ``honest`` where the rule is the plain one."""
+    """Judge a rule by the rows that tuned it; ``honest`` if it is the plain rule."""
     pair = (counts(sample, plain), counts(sample, matrix))
     before, after = (tuner.objective.value(table / table.sum()) for table in pair)
     linear = not tuner.objective.constraints and tuner.is_linear(sample.num_classes)
@@ -221,7 +221,7 @@ def _normalised(joint: Tensor) -> Tensor:
 def keep_constraints(
     tuner: Tuner, sample: Sample, hint: Tensor, confidence: float, on_infeasible: str
 ) -> tuple[Tensor, tuple[KeptConstraint, ...]]:
-    """The best rule that held-out rows prove to keep every constraint, and what they say."""
+    """Find the best rule that provably keeps every constraint on held-out rows, with the proofs."""
     objective = tuner.objective
     beliefs = Beliefs.of(sample, tuner.label_share)
 
@@ -265,7 +265,7 @@ def _say_infeasible(kept: tuple[KeptConstraint, ...], on_infeasible: str) -> Non
 
 
 def label_frequencies(sample: Sample) -> Tensor:
-    """Class frequencies of the labels; of a class without labels, its mean probability."""
+    """Return class frequencies of the labels; a class without labels gets its mean probability."""
     mass = sample.class_mass() / sample.weight.sum()
     expected = (sample.scores * sample.weight.unsqueeze(1)).sum(0) / sample.weight.sum()
     frequencies = torch.where(mass > 0, mass, expected.clamp_min(1e-9))
@@ -282,7 +282,7 @@ def checked_metric(
 
 
 def checked_abstain_cost(caller: str, cost: Any, constraints: Sequence[Constraint]) -> float | None:
-    """What not deciding costs; None where every row is decided."""
+    """Return the cost of not deciding; None if every row is decided."""
     if cost is None:
         return 0.0 if any(one.name == "coverage" for one in constraints) else None
     number = _checks.real(caller, "abstain_cost", cost)
@@ -292,7 +292,7 @@ def checked_abstain_cost(caller: str, cost: Any, constraints: Sequence[Constrain
 
 
 def checked_share(caller: str, label_share: Any, size: int) -> float:
-    """A share in [0, 1]; by default the one that did best on development tables with so many classes."""
+    """Return a share in [0, 1]; the default did best on development tables with this many classes."""
     if label_share is None:
         return LABEL_SHARE if size == 2 else 0.0
     share = _checks.real(caller, "label_share", label_share)

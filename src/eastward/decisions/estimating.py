@@ -1,13 +1,13 @@
-r"""How a decision matrix is estimated: bootstraps, no class given up, and evidence against the most probable class.
+r"""Estimate a decision matrix: by bootstraps, without giving up a class, and only with evidence.
 
-The rule that is best for held-out rows may leave a class out: a handful of its rows say little, and a mean over all
-classes can be higher without it. On new rows, whoever decided by the most probable class would find it, and we would
-not. So a class that the metric counts, however rare it is, has to be decided for
+The best rule for held-out rows may give up a class: a handful of rows say little, and a mean over all classes can be
+higher without it. On new rows, the most probable class would still find this class, and our rule would not. So a class
+that the metric counts, however rare, must be decided for at least
 
 .. math:: \min\big(n_c, \max(3, \lceil n_c / 2 \rceil)\big)
 
-times at least on held-out rows, of which :math:`n_c` belong to it. Where too few are, its offset is raised just far
-enough. A class without held-out rows, of which nothing is known, is not lowered.
+times on held-out rows, where :math:`n_c` of them belong to it. If that is not reached, its offset is raised just far
+enough. A class without held-out rows is not lowered, because nothing is known about it.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ __all__ = [
 ]
 
 N_BAGS, N_FOLDS = 5, 5
-# Fewer rows than this do not show whether any rule helps: the most probable class stays.
+# Fewer rows cannot show whether any rule helps, so the most probable class stays.
 FEWEST_ROWS = 20
-# Rows times classes from which on a bootstrap changes nothing, and many folds would take minutes.
+# For more rows times classes, bootstraps change nothing and many folds would take minutes.
 LARGE = 3_000_000
 
-# Columns are raised by no more than this where a class would be given up; scores of matrices of length one are below 1.
+# A column is raised by at most this much to keep a class; scores of matrices of length one are below 1.
 FARTHEST_RAISE = 2.0
 
-# A class is decided for so many times at least, of as many rows as it has, or half of them; in so many sweeps.
+# The least number of decisions for a class (or all its rows, or half of them), and the sweeps to get there.
 FEWEST_DECISIONS, SHARE_OF_ROWS = 3, 0.5
 SWEEPS = 3
 
-# The share of a class so rare that only metrics in which each class has an equal say notice what becomes of it.
+# A share so small that only metrics with an equal weight for each class notice what happens to the class.
 RARE, NOTICED = 1e-9, 1e-6
 
 
 @dataclass(frozen=True)
 class Tuner:
-    """How the matrix of an objective is estimated from rows."""
+    """Estimates the matrix of an objective from rows."""
 
     objective: Objective
     label_share: float
@@ -72,7 +72,7 @@ class Tuner:
     n_bags: int = N_BAGS
 
     def matrix(self, sample: Sample) -> Tensor:
-        """The tuned matrix ``(C, K)``; no class that the metric counts is given up."""
+        """Tune the matrix ``(C, K)`` without giving up a class that the metric counts."""
         if self.is_linear(sample.num_classes):
             return self._solved(sample)
         if self.abstaining:
@@ -98,7 +98,7 @@ class Tuner:
         return self.objective.abstain_cost is not None
 
     def needs_no_evidence(self, size: int) -> bool:
-        """Whether the rule is what was asked for, and not an estimate that may be worse than the argmax."""
+        """Whether the user asked for the rule, so that it need not prove better than the argmax."""
         return self.abstaining or self.is_linear(size)
 
     def is_linear(self, size: int) -> bool:
@@ -115,7 +115,7 @@ class Tuner:
         return solve(beliefs, self.objective, starts)[0].matrix
 
     def _averaged(self, sample: Sample) -> Tensor:
-        """The mean of the matrices of bootstraps, where it is better than the most probable class."""
+        """Average the matrices of bootstraps, if that beats the most probable class."""
         whole = Beliefs.of(sample, self.label_share)
         if sample.scores.numel() > LARGE or self.n_bags == 1:
             return self._solved(sample)
@@ -128,7 +128,7 @@ class Tuner:
 
 
 def _without_losses(sample: Sample, matrix: Tensor, metric: Metric) -> Tensor:
-    """The matrix with columns raised where a class that the metric counts would be given up."""
+    """Raise columns of the matrix where it would give up a class that the metric counts."""
     size = sample.num_classes
     if len(sample.scores) * size**2 > SCAN_BUDGET:
         return matrix
@@ -141,7 +141,7 @@ def _without_losses(sample: Sample, matrix: Tensor, metric: Metric) -> Tensor:
 class Evidence:
     """Merits of the most probable class and of tuned rules, and the standard error of their difference.
 
-    ``honest``: rows judged rules that were tuned without them.
+    ``honest`` means that the rows judged rules tuned without them.
     """
 
     before: float
@@ -151,7 +151,7 @@ class Evidence:
 
     @property
     def gain(self) -> float:
-        """How much better tuned rules are."""
+        """Gain of the tuned rules over the most probable class."""
         return self.after - self.before if self.after != self.before else 0.0
 
 
@@ -162,9 +162,9 @@ def is_favoured(
     evidence: Evidence | None,
     guard: float | None,
 ) -> bool:
-    """Whether a rule replaces the plain one: not if it changes no decision, nor if folds see no difference at all.
+    """Whether a rule replaces the plain one: it must change decisions, and folds must see a difference.
 
-    Fewer than 20 rows show nothing. With a guard, the cross-validated gain has to exceed so many standard errors.
+    Fewer than 20 rows never suffice. With a guard, the cross-validated gain must exceed that many standard errors.
     """
     if len(sample.targets) < FEWEST_ROWS:
         return False
@@ -177,10 +177,10 @@ def is_favoured(
 
 
 def cross_validated(tuner: Tuner, sample: Sample, plain: Tensor) -> Evidence:
-    """What rules tuned without each fold are worth against a plain one, all folds together."""
+    """Compare rules that were tuned without each fold with the plain rule, over all folds."""
     count = 2 if sample.scores.numel() > LARGE else min(N_FOLDS, len(sample.targets))
     folds = stratified_folds(sample.targets, count, tuner.seed)
-    # What a single solution gains without bootstraps, their mean gains at least.
+    # A single solution without bootstraps gains no more than their mean would.
     quick = replace(tuner, n_bags=1) if sample.num_classes > 2 else tuner
     pairs = []
     for fold in range(count):
@@ -199,7 +199,7 @@ def _gain(objective: Objective, pair: Tensor) -> float:
 
 
 def counts(sample: Sample, matrix: Tensor) -> Tensor:
-    """The table ``(C, K)`` of the rule's decisions and the labels, in weights."""
+    """Compute the weighted table ``(C, K)`` of labels and decisions."""
     size, width = matrix.shape
     decisions = decided(sample.scores, matrix)
     flat = sample.weight.new_zeros(size * width)
@@ -207,13 +207,13 @@ def counts(sample: Sample, matrix: Tensor) -> Tensor:
 
 
 def label_table(sample: Sample, matrix: Tensor) -> Tensor:
-    """:func:`counts` in effective numbers of rows: unequal weights tell less than so many equal ones."""
+    """Compute :func:`counts` in effective numbers of rows, because unequal weights carry less evidence."""
     effective = sample.weight.sum().square() / sample.weight.square().sum()
     return counts(sample, matrix) * (effective / sample.weight.sum())
 
 
 def jackknife_error(values: Tensor) -> float:
-    """Standard error of a number, from its values without each fold."""
+    """Estimate the standard error of a number from its values without each fold."""
     size = len(values)
     return float(((size - 1) / size * (values - values.mean()).square().sum()).sqrt())
 
@@ -232,25 +232,25 @@ def keep_classes(
     Parameters
     ----------
     offsets : Tensor or array
-        ``(C,)``, as tuned.
+        ``(C,)``, the tuned offsets.
     log_probabilities : Tensor or array
-        ``(N, C)``, by models that did not see the rows.
+        ``(N, C)``, predicted by models that were not trained on the rows.
     targets : Tensor or array
         ``(N,)`` class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What the offsets were tuned for. A class is kept if the metric notices that half of its rows are missed, however
-        rare they are: every class for macro-averaged F-scores, recall and balanced accuracy, the positive one for
-        binary F-scores; none for accuracy, costs and precision, which giving up a class may serve best.
+        The metric that the offsets were tuned for. A class is kept if the metric notices when half of its rows are
+        missed, however rare they are. That is every class for macro-averaged F-scores, recall and balanced accuracy,
+        and the positive class for binary F-scores. It is none for accuracy, costs and precision, which may be best
+        without a class.
     sample_weight : Tensor or array, optional
-        ``(N,)``; what counts is then the weight of the rows instead of their number.
+        ``(N,)``; the weight of the rows then counts instead of their number.
     max_offset : float, default=6.0
         No offset is raised further than this many nats.
 
     Returns
     -------
     Tensor
-        ``(C,)`` with mean zero; as they were where no class is given up, and for more than about a hundred million
-        N·C².
+        ``(C,)`` with mean zero. Unchanged if no class is given up, or if N·C² is above about a hundred million.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def keep_classes(
 
 
 def kept_classes(sample: Sample, merit: Merit, start: Tensor, reach: float) -> Tensor:
-    """:func:`keep_classes` of checked input, for scores of any kind."""
+    """Run :func:`keep_classes` on checked input, for scores of any kind."""
     offsets = start - start.mean()
     known = torch.bincount(sample.targets, minlength=sample.num_classes)
     for label in torch.nonzero((known == 0) & (offsets < 0)).flatten().tolist():
@@ -296,14 +296,14 @@ def kept_classes(sample: Sample, merit: Merit, start: Tensor, reach: float) -> T
 
 
 def _wanted(known: Tensor, mass: Tensor) -> Tensor:
-    """The mass of rows that each class has to be given: so many rows of the weight that its own have on average."""
+    """Compute the mass that each class must get: a number of rows times the average weight of its rows."""
     rows = torch.minimum(known, (SHARE_OF_ROWS * known).ceil().long().clamp_min(FEWEST_DECISIONS))
-    # Sums of weights round.
+    # Sums of weights are rounded.
     return (1 - 1e-9) * rows * mass / known.clamp_min(1)
 
 
 def _raised(sample: Sample, offsets: Tensor, label: int, wanted: float, reach: float) -> float:
-    """The offset by which rows of that mass are decided for the class, or as much as is within reach."""
+    """Find the offset that gives the class this mass of rows, or as much as is within reach."""
     current = float(offsets[label])
     shifted = sample.scores + offsets
     shifted[:, label] = -torch.inf
@@ -314,12 +314,12 @@ def _raised(sample: Sample, offsets: Tensor, label: int, wanted: float, reach: f
         return current
     low = float(margins[count - 1])
     high = float(margins[count]) if count < len(margins) else torch.inf
-    # Halfway to the next row, as the search does, and no further than where it would go.
+    # Halfway to the next row, and no farther than the search itself would go.
     return max(current, min((low + high) / 2, low + FARTHEST_INTO_PLATEAU, reach))
 
 
 def notices_class(metric: Metric, num_classes: int, label: int, *, exclusive: bool = True) -> bool:
-    """Whether the metric notices that half of the rows of a class are missed, however rare the class is.
+    """Whether the metric notices when half of the rows of a rare class are missed.
 
     Examples
     --------

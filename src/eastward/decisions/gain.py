@@ -1,4 +1,4 @@
-"""What a change of decisions is worth, and how sure that is."""
+"""The gain from a change of decisions, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["DecisionGain", "decision_gain"]
 
 
 class DecisionGain(NamedTuple):
-    """Values of a metric under two sets of decisions, and the gain from the first to the second.
+    """The gain of a metric from one set of decisions to another, with its interval.
 
     Attributes
     ----------
     before, after : float
         The metric of the first and of the second set.
     gain : float
-        Positive when the second set is better, whichever direction the metric has.
+        Positive if the second set is better, whatever the direction of the metric.
     low, high : float
         Ends of the bootstrap interval of the gain.
     """
@@ -48,7 +48,7 @@ def decision_gain(
     n_bootstraps: int = 300,
     random_state: int = 0,
 ) -> DecisionGain:
-    r"""Gain of a metric between two sets of decisions for the same samples, with a paired bootstrap interval.
+    r"""Compare two sets of decisions for the same samples by a metric, with a paired bootstrap.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def decision_gain(
     targets : Tensor or array
         ``(N,)`` true class indices, or ``(N, L)`` indicators.
     metric : str, Metric or callable, default="f1_macro"
-        What the decisions are judged by.
+        The metric that judges the decisions.
     num_classes : int
         Number of classes, C, or of labels.
     sample_weight : Tensor or array, optional
@@ -67,7 +67,7 @@ def decision_gain(
     level : float, default=0.95
         Coverage of the interval.
     n_bootstraps : int, default=300
-        Resamples of the rows; each takes the same rows from both sets.
+        Number of resamples; each takes the same rows from both sets.
     random_state : int, default=0
         Seed of the bootstrap.
 
@@ -109,26 +109,26 @@ def decision_gain(
 
 
 def _cells(merit: Merit) -> int:
-    """Entries of one table."""
+    """Return the number of entries of one table."""
     return merit.num_classes * (merit.num_classes if merit.needs_matrix else 4)
 
 
 def times_drawn(rows: int, groups: Tensor | None, count: int, generator: torch.Generator) -> Tensor:
-    """How often each row is drawn in each of ``count`` bootstraps, ``(rows, count)``; as often as its group."""
+    """Draw ``count`` bootstraps: how often each row appears, ``(rows, count)``; groups stay together."""
     if groups is None:
         return _draws(rows, count, generator)
     return _draws(int(groups.max()) + 1, count, generator)[groups]
 
 
 def _draws(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """How often each of ``size`` things is drawn in each of ``count`` bootstraps, ``(size, count)``."""
+    """Draw ``count`` bootstraps of ``size`` items: how often each appears, ``(size, count)``."""
     rows = torch.randint(size, (count, size), generator=generator)
     shift = torch.arange(count).unsqueeze(1) * size
     return torch.bincount((rows + shift).flatten(), minlength=size * count).view(count, size).T
 
 
 def _merits(merit: Merit, targets: Tensor, pair: tuple[Tensor, Tensor], weights: Tensor) -> Tensor:
-    """Merit of both sets of decisions under each column of weights, ``(2, B)``."""
+    """Compute the merit of both sets of decisions under each column of weights, ``(2, B)``."""
     if targets.dim() > 1:
         tables = [_label_tables(targets, decisions, weights) for decisions in pair]
     else:
@@ -137,7 +137,7 @@ def _merits(merit: Merit, targets: Tensor, pair: tuple[Tensor, Tensor], weights:
 
 
 def _label_tables(targets: Tensor, decisions: Tensor, weights: Tensor) -> Tensor:
-    """Counts ``(B, 4, L)`` of labels under each column of weights; an unknown label does not exist."""
+    """Count labels under each column of weights, ``(B, 4, L)``; unknown labels are left out."""
     known = (targets >= 0).double()
     truth, given = (targets == 1).double(), (decisions == 1) * known
     tp, predicted, true = (weights.T @ part for part in (truth * given, given, truth))

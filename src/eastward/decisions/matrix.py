@@ -34,28 +34,28 @@ FORMAT = 1
 class Decision:
     r"""A rule from probabilities to classes, :math:`\arg\max_j \sum_i p_i\,G_{ij}`.
 
-    :func:`eastward.tune_decision` finds one for a metric. One from a matrix of your own needs no data: minus a table of
-    costs is the cheapest decision.
+    :func:`eastward.tune_decision` finds one for a metric. You can also pass a matrix of your own, without any data:
+    minus a table of costs gives the cheapest decision.
 
     Parameters
     ----------
     matrix : array-like
-        ``(C, K)``: rows true classes, columns decisions. K is C, or C + 1 where the last column stands for not
+        ``(C, K)``: rows are true classes, columns decisions. K is C, or C + 1 if the last column stands for not
         deciding.
     classes : sequence, optional
-        Labels, for :func:`print`; plain values that JSON knows.
+        Labels, for :func:`print`; plain JSON values.
     prior : array-like, optional
         ``(C,)``: class frequencies of the rows that the probabilities were learnt from, for :meth:`with_prior`.
     metric : Metric, optional
-        What the rule was tuned for.
+        The metric that the rule was tuned for.
     abstain_cost : float, optional
-        What not deciding costs.
+        The cost of not deciding.
     constraints : sequence of KeptConstraint
-        What the rule keeps, and how sure that is.
+        The constraints that the rule keeps, with their proofs.
     reference : Reference, optional
         Held-out probabilities that :meth:`with_prior` solves on again.
     note : str
-        What else should be known.
+        A further remark for readers.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Decision:
             )
 
     def decide(self, probabilities: Any) -> Any:
-        """Class indices for rows of probabilities.
+        """Decide rows of probabilities for class indices.
 
         Parameters
         ----------
@@ -104,14 +104,15 @@ class Decision:
         Returns
         -------
         ndarray or Tensor
-            ``(N,)`` integers, of the kind that came in; -1 where nothing is decided. Of equal classes the first.
+            ``(N,)`` integers, array or Tensor like the input; -1 where nothing is decided. The first of several equal
+            classes wins.
         """
         chosen = self._worth("Decision.decide", probabilities).argmax(1)
         chosen = torch.where(chosen == len(self.matrix), ABSTAIN, chosen)
         return chosen if isinstance(probabilities, Tensor) else chosen.numpy()
 
     def worth(self, probabilities: Any) -> Any:
-        """What each decision is worth, ``probabilities @ matrix``; the largest one is taken.
+        """Compute the worth of each decision, ``probabilities @ matrix``; the rule takes the largest.
 
         Parameters
         ----------
@@ -121,7 +122,7 @@ class Decision:
         Returns
         -------
         ndarray or Tensor
-            ``(N, K)``, of the kind that came in; up to a constant for each row.
+            ``(N, K)``, array or Tensor like the input; correct up to a constant for each row.
         """
         found = self._worth("Decision.worth", probabilities)
         return found if isinstance(probabilities, Tensor) else found.numpy()
@@ -132,7 +133,7 @@ class Decision:
 
     @property
     def offsets_(self) -> NDArray[Any] | None:
-        """Offsets ``(C,)`` of log-probabilities that decide alike, with mean zero; None where none do."""
+        """Offsets ``(C,)`` of log-probabilities with the same decisions and mean zero; None if there are none."""
         size = len(self.matrix)
         if self.matrix.shape[1] > size:
             return None
@@ -152,12 +153,12 @@ class Decision:
         return offsets
 
     def scales_and_shifts(self) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
-        r"""Offsets b and shifts s of the same rule, :math:`\arg\max_j e^{b_j} p_j + s_j`.
+        r"""Write the rule with offsets b and shifts s, :math:`\arg\max_j e^{b_j} p_j + s_j`.
 
         Returns
         -------
         tuple of ndarray, or None
-            ``(C,)`` each, b with mean zero; s is None where there are no shifts. None where the rule is more than that.
+            ``(C,)`` each, b with mean zero; s is None without shifts. None if the rule cannot be written this way.
         """
         offsets = self.offsets_
         if offsets is not None:
@@ -171,11 +172,11 @@ class Decision:
         return (logs - logs.mean()).numpy(), (parts[1] / scale).numpy()
 
     def with_prior(self, prior: Any) -> Decision:
-        r"""The decision for other class frequencies.
+        r"""Adapt the decision to other class frequencies.
 
-        Probabilities become :math:`p_i \pi'_i / \pi_i`, and the metric is solved again on the held-out probabilities
-        that the decision keeps; labels are not needed. A rule that keeps none of them is applied to the changed
-        probabilities as it is, which is right for accuracy and costs.
+        Probabilities become :math:`p_i \pi'_i / \pi_i`, and the decision is solved again on the held-out probabilities
+        that it keeps. No labels are needed. A decision without held-out probabilities is applied unchanged to the new
+        probabilities, which is right for accuracy and costs.
 
         Parameters
         ----------
@@ -185,7 +186,7 @@ class Decision:
         Returns
         -------
         Decision
-            To be given the probabilities of the model as they are. Constraints are kept in expectation.
+            Takes the model's unchanged probabilities. It keeps constraints in expectation.
         """
         caller, size = "Decision.with_prior", len(self.matrix)
         if self.prior is None:
@@ -215,7 +216,7 @@ class Decision:
         return Objective(metric, self.abstain_cost, constraints)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
+        """Convert to plain JSON values."""
         return {
             "format": FORMAT,
             "matrix": self.matrix.tolist(),
@@ -235,12 +236,12 @@ class Decision:
         Parameters
         ----------
         data : mapping
-            Plain values; nothing in them is executed.
+            Plain values; nothing is executed.
 
         Returns
         -------
         Decision
-            One that decides alike.
+            Decides exactly like the original.
         """
         if not _is_document(data):
             _no_document(_checks.describe(data))
@@ -291,7 +292,7 @@ def _as_matrix(value: Any) -> NDArray[Any]:
 
 
 def checked_classes(caller: str, classes: Any, size: int) -> tuple[Any, ...]:
-    """Labels as plain values, one for each class and all different."""
+    """Return labels as plain values, one for each class and all different."""
     try:
         labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
         hash(labels)
@@ -308,7 +309,7 @@ def _numbers(values: Any) -> list[float]:
 
 
 def _lost(*_: Any) -> Any:
-    """Stands for a function that was not saved with its decision."""
+    """Stand in for a function that was not saved with its decision."""
     _checks.fail("Decision", "metric", "a registered one to be saved", "a function of your own")
 
 

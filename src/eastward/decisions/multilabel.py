@@ -21,7 +21,7 @@ __all__ = ["LabelThresholds", "multilabel_thresholds"]
 
 @dataclass(frozen=True)
 class LabelThresholds:
-    """A rule for labels that do not exclude each other: each is given from a probability of its own on.
+    """A rule for labels that do not exclude each other: each label has its own threshold.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class LabelThresholds:
     thresholds: Sequence[float]
 
     def decide(self, probabilities: Any) -> Any:
-        """Indicators ``(N, L)`` for probabilities ``(N, L)``, of the kind that came in."""
+        """Decide probabilities ``(N, L)`` for indicators ``(N, L)``, array or Tensor like the input."""
         table = torch.as_tensor(probabilities)
         _checks.floating("LabelThresholds.decide", "probabilities", table)
         if table.dim() != 2 or table.shape[1] != len(self.thresholds):
@@ -53,7 +53,7 @@ class LabelThresholds:
         return given if isinstance(probabilities, Tensor) else given.numpy()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Convert to plain JSON values."""
         return {"thresholds": [float(one) for one in self.thresholds]}
 
     def __str__(self) -> str:
@@ -70,10 +70,10 @@ def multilabel_thresholds(
     max_offset: float = 6.0,
     max_sweeps: int = 3,
 ) -> Tensor:
-    r"""Offsets per label such that ``log_odds + b > 0`` has the best value of a metric.
+    r"""Find offsets per label such that ``log_odds + b > 0`` is best for a metric.
 
     Label l is given when its probability exceeds :math:`1 / (1 + e^{b_l})`. A macro average is a sum over labels, so
-    each label is searched alone and the result is the global optimum; other metrics go by coordinate ascent.
+    each label is searched alone and the result is the global optimum. Other metrics use coordinate ascent.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def multilabel_thresholds(
     Returns
     -------
     Tensor
-        ``(L,)``, to be added to the log-odds; zero where nothing beats the threshold 0.5.
+        ``(L,)``, to add to the log-odds; zero where nothing beats the threshold 0.5.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _label_sample(caller: str, log_odds: Any, targets: Any, sample_weight: Any) 
 def _is_sum_over_labels(metric: Metric, sample: Sample) -> bool:
     """Whether the metric's best offsets are those of each label alone.
 
-    A label without positives is not: whether it takes part in the average depends on its predictions.
+    This fails for a label without positives, which counts in the average only if it is predicted.
     """
     one_beta = isinstance(metric.options.get("beta", 1.0), Real)
     everywhere = bool((_label_mass(sample) > 0).all())

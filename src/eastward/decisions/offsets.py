@@ -1,9 +1,9 @@
-r"""Offsets that make ``argmax(log p + b)`` the decision a metric wants.
+r"""Offsets that make ``argmax(log p + b)`` the best decision for a metric.
 
-Every metric of the confusion matrix has a best decision rule, and for many of them (F-scores, balanced accuracy, costs
-that depend on the true class) it is the most probable class after a shift by class. The shift is found on predictions
-for samples that the model was not trained on: by an exact search, which costs about :math:`N C^2` a sweep, or by
-gradient descent on the annealed surrogate, which costs :math:`N C` a step.
+Every metric of the confusion matrix has a best decision rule. For many of them (F-scores, balanced accuracy, costs that
+depend on the true class) it is the most probable class after a shift for each class. The shift is found on predictions
+for samples that the model was not trained on. An exact search costs about :math:`N C^2` a sweep; gradient descent on
+the annealed surrogate costs :math:`N C` a step.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = [
 
 METHODS = ("auto", "scan", "surrogate")
 
-# One sweep evaluates the metric at about N * C^2 numbers; a hundred million take some ten seconds on one core.
+# One sweep evaluates the metric at about N * C^2 numbers; a hundred million take about ten seconds on one core.
 SCAN_BUDGET = 100_000_000
 
-# Which of a thousand neighbouring break points is best differs from bag to bag anyway; the mean is what counts.
+# Which of a thousand neighbouring break points is best differs from bag to bag anyway, and only the mean counts.
 CANDIDATES_PER_SCAN = 1000
 
 LABEL_SHARE = 0.25
 """The share of labels that did best on development splits of 33 tables (docs/quality.md)."""
 
-# Smaller shares of a row than this cannot move a decision, but each is a row to sort.
+# Smaller shares of a row cannot change a decision, but each would be one more row to sort.
 SMALLEST_SHARE = 5e-3
 
 # Temperatures of the surrogate, from soft to sharp.
@@ -58,18 +58,18 @@ def tune_offsets(
     max_sweeps: int = 3,
     method: str = "auto",
 ) -> Tensor:
-    r"""Offsets per class that give ``argmax(log p + b)`` the best value of a metric.
+    r"""Find offsets per class such that ``argmax(log p + b)`` is best for a metric.
 
     .. math:: b^* = \arg\max_b M\Big(\sum_n w_n\, e_{y_n} e^\top_{\arg\max_j (\log p_{nj} + b_j)}\Big)
 
-    Two classes: one sort, every threshold is tried, the result is the global optimum. More: coordinate ascent, each
-    coordinate by the same exact search, rare classes first.
+    For two classes, every threshold is tried after one sort, and the result is the global optimum. For more classes,
+    coordinate ascent runs the same exact search for each class in turn, rare classes first.
 
     Parameters
     ----------
     log_probabilities : Tensor or array
-        ``(N, C)``; any scores will do in which an offset makes sense. Use predictions for samples that the model was
-        not trained on. Minus infinity is allowed.
+        ``(N, C)``, or any scores for which an offset makes sense. Use predictions for samples that the model was not
+        trained on. Minus infinity is allowed.
     targets : Tensor or array
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
@@ -79,7 +79,7 @@ def tune_offsets(
     max_offset : float, default=6.0
         Each offset is searched within plus or minus this many nats.
     max_sweeps : int, default=3
-        Rounds of coordinate ascent; it ends earlier when a round changes nothing.
+        Rounds of coordinate ascent; it stops early when a round changes nothing.
     method : {"auto", "scan", "surrogate"}, default="auto"
         ``"scan"`` is the search above, ``"surrogate"`` is :func:`anneal_offsets`; ``"auto"`` scans while N·C² is at
         most a hundred million.
@@ -91,8 +91,8 @@ def tune_offsets(
 
     Notes
     -----
-    Of equally good offsets the interval nearest to zero is taken, at its middle. A metric that ``torch.func.vmap``
-    cannot run is evaluated at 200 break points per coordinate instead of all.
+    Of several equally good intervals of offsets, the one nearest to zero is taken, at its middle. A metric that
+    ``torch.func.vmap`` cannot run is evaluated at 200 break points per class instead of all.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def tune_offsets(
 
 
 def search_limits(caller: str, max_offset: Any, max_sweeps: Any) -> tuple[float, int]:
-    """The two limits of a search, checked."""
+    """Check the two limits of a search."""
     reach = _checks.positive(caller, "max_offset", max_offset)
     return reach, _checks.whole_number(caller, "max_sweeps", max_sweeps, at_least=1)
 
@@ -123,9 +123,9 @@ def tuned(
     method: str,
     max_candidates: int | None = None,
 ) -> Tensor:
-    """:func:`tune_offsets` of checked input; zeros if the plain argmax is as good.
+    """Run :func:`tune_offsets` on checked input; zeros if the plain argmax is as good.
 
-    With ``max_candidates``, coordinate ascent looks at so many break points only.
+    With ``max_candidates``, coordinate ascent looks at only that many break points.
     """
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     if method == "auto":
@@ -137,7 +137,7 @@ def tuned(
         offsets = _two_class_offsets(sample, merit, reach)
     else:
         offsets = _coordinate_ascent(sample, merit, reach, max_sweeps, max_candidates)
-    # The answer is judged as it is handed out: centred, and rounded to the caller's dtype.
+    # The result is judged in its final form: centred, and rounded to the caller's dtype.
     rounded = (offsets - offsets.mean()).to(sample.dtype)
     plain = merit_of_offsets(sample, merit, torch.zeros_like(offsets))
     better = merit_of_offsets(sample, merit, rounded.double()) > plain
@@ -145,7 +145,7 @@ def tuned(
 
 
 def _two_class_offsets(sample: Sample, merit: Merit, reach: float) -> Tensor:
-    # Only the difference of the two counts, and it may be as large as two offsets at their limits.
+    # Only the difference of the two matters, and it may be as large as both limits together.
     difference = _scan_class(sample, merit, sample.scores.new_zeros(2), 1, 2 * reach)
     return sample.scores.new_tensor([-difference / 2, difference / 2])
 
@@ -154,7 +154,7 @@ def _coordinate_ascent(
     sample: Sample, merit: Merit, reach: float, max_sweeps: int, max_candidates: int | None
 ) -> Tensor:
     offsets = sample.scores.new_zeros(sample.num_classes)
-    # Rare classes have most to gain, and an order by mass does not depend on how classes are numbered.
+    # Rare classes have the most to gain, and an order by mass does not depend on the numbering of classes.
     order = sample.class_mass().argsort(stable=True).tolist()
     for _ in range(max_sweeps):
         before = offsets.clone()
@@ -200,12 +200,12 @@ def bagged_offsets(
     max_sweeps: int = 3,
     method: str = "auto",
 ) -> Tensor:
-    r"""Mean of :func:`tune_offsets` over bootstraps, drawn within classes.
+    r"""Average :func:`tune_offsets` over bootstraps drawn within classes.
 
     .. math:: b = \frac1B \sum_{i=1}^{B} b^*(\text{bootstrap}_i)
 
-    The best threshold of one sample jumps with single samples; the mean over bootstraps does not. With more than two
-    classes a thousand break points per coordinate stand for all.
+    The best threshold jumps when single rows change; its mean over bootstraps does not. With more than two classes,
+    a thousand break points per class stand for all.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def bagged_offsets(
     targets : Tensor or array
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What to maximise (or minimise, where lower is better).
+        What to optimise.
     n_bags : int, default=15
         Number of bootstraps.
     sample_weight : Tensor or array, optional
@@ -256,7 +256,7 @@ def bagged(
     max_sweeps: int,
     method: str,
 ) -> Tensor:
-    """:func:`bagged_offsets` of checked input."""
+    """Run :func:`bagged_offsets` on checked input."""
     generator = torch.Generator().manual_seed(seed)
     samples = (bootstrap(sample, generator) for _ in range(n_bags))
     search = (reach, max_sweeps, method, CANDIDATES_PER_SCAN)
@@ -264,9 +264,9 @@ def bagged(
 
 
 def bootstrap(sample: Sample, generator: torch.Generator) -> Sample:
-    """As many rows of each class as there are, drawn with replacement.
+    """Draw as many rows of each class as there are, with replacement.
 
-    A row drawn twice is a row of twice the weight, so a bag has only some 63 % of the rows to sort.
+    A row drawn twice has twice the weight, so a bag has only about 63 % of the rows to sort.
     """
     targets = sample.targets.cpu()
     by_class = targets.argsort(stable=True)
@@ -289,18 +289,18 @@ def smoothed_offsets(
     sample_weight: Any = None,
     random_state: int = 0,
 ) -> Tensor:
-    """Bagged offsets for a metric of labels and expectations together.
+    """Find bagged offsets for a mixture of labels and expectations.
 
     Parameters
     ----------
     log_probabilities : Tensor or array
-        ``(N, C)``, by models that did not see the rows.
+        ``(N, C)``, predicted by models that were not trained on the rows.
     targets : Tensor or array
         ``(N,)`` class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What to maximise (or minimise, where lower is better).
+        What to optimise.
     label_share : float, default=0.25
-        Share of the labels, in [0, 1]; 1 is :func:`bagged_offsets`.
+        Weight of the labels, in [0, 1]; 1 gives :func:`bagged_offsets`.
     n_bags : int, default=5
         Bootstraps to average over.
     sample_weight : Tensor or array, optional
@@ -339,7 +339,7 @@ def smoothed_offsets(
 def smoothed_rows(
     log_probabilities: Tensor, targets: Tensor, label_share: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, classes and weights of a weighted sample that stands for the mixture of labels and probabilities.
+    """Represent a mixture of labels and probabilities by rows, classes and weights.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def anneal_offsets(
     steps: int = 30,
     learning_rate: float = 0.1,
 ) -> Tensor:
-    r"""Offsets by descent on the soft metric, cooled step by step.
+    r"""Find offsets by gradient descent on the soft metric, with falling temperature.
 
     .. math:: b \leftarrow b - \eta\,\nabla_b\big(1 - M_T(\log p + b)\big), \quad T = T_1 > T_2 > \ldots
 
@@ -389,13 +389,13 @@ def anneal_offsets(
     steps : int, default=30
         Steps of Adam at each temperature.
     learning_rate : float, default=0.1
-        Nats per step, about.
+        Roughly the number of nats per step.
 
     Returns
     -------
     Tensor
-        ``(C,)`` with mean zero: the best of the offsets at the ends of the stages, by the hard metric; zero if none
-        beats the plain argmax.
+        ``(C,)`` with mean zero: the best offsets at the end of any temperature, by the hard metric; zero if none beat
+        the plain argmax.
 
     References
     ----------
@@ -429,8 +429,8 @@ def anneal_sample(
     steps: int = 30,
     learning_rate: float = 0.1,
 ) -> Tensor:
-    """:func:`anneal_offsets` of checked input, in float64."""
-    scores = sample.scores.float()  # the soft table needs no more, and it is twice as fast
+    """Run :func:`anneal_offsets` on checked input, in float64."""
+    scores = sample.scores.float()  # enough for the soft table, and twice as fast
     offsets = scores.new_zeros(sample.num_classes).requires_grad_()
     optimiser = torch.optim.Adam([offsets], lr=learning_rate)
     best = torch.zeros_like(sample.scores[0])

@@ -1,4 +1,4 @@
-"""Rules that need no tuning, and what any rule does in words."""
+"""Rules that need no tuning, and descriptions of rules in words."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from eastward.decisions.solving import scales_and_shifts
 __all__ = ["ABSTAIN", "cheapest", "decide"]
 
 ABSTAIN = -1
-"""What :func:`cheapest` returns where no class is worth deciding for."""
+"""The result of :func:`cheapest` where no class is worth deciding for."""
 
 
 def decide(scores: Any, offsets: Any = None) -> Tensor:
-    r"""The class with the largest shifted score, :math:`\arg\max_j (s_{nj} + b_j)`.
+    r"""Decide for the class with the largest shifted score, :math:`\arg\max_j (s_{nj} + b_j)`.
 
     Parameters
     ----------
     scores : Tensor or array
         ``(N, C)`` log-probabilities or logits.
     offsets : Tensor or array, optional
-        ``(C,)``; none means zero.
+        ``(C,)``; zero by default.
 
     Returns
     -------
     Tensor
-        ``(N,)`` class indices; of tied classes the first.
+        ``(N,)`` class indices; the first of tied classes.
 
     Examples
     --------
@@ -55,17 +55,16 @@ def decide(scores: Any, offsets: Any = None) -> Tensor:
 
 
 def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -> Tensor:
-    r"""The decision with the lowest expected cost, :math:`\arg\min_j \sum_i p_{ni}\,cost_{ij}`.
+    r"""Decide for the class with the lowest expected cost, :math:`\arg\min_j \sum_i p_{ni}\,cost_{ij}`.
 
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)`` in [0, 1]. They are taken at their word: calibrate a model whose probabilities are not to be
-        trusted.
+        ``(N, C)`` in [0, 1]. They are taken at face value, so calibrate the model first if you do not trust them.
     cost : array-like
-        ``(C, C)``: what it costs to decide for the column when the row is true.
+        ``(C, C)``: the cost of deciding for the column when the row is true.
     abstain_cost : float, optional
-        What it costs not to decide.
+        The cost of not deciding.
 
     Returns
     -------
@@ -99,7 +98,7 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
 
 
 def abstention_label(caller: str, classes: NDArray[Any], chosen: Any) -> Any:
-    """The label for "no decision": ``chosen``, or one that suits the classes and is none of them."""
+    """Return the label for "no decision": ``chosen``, or one of the classes' type that is not a class."""
     label = chosen
     if chosen is None and classes.dtype != bool:
         label = ABSTAIN if np.issubdtype(classes.dtype, np.number) else "abstain"
@@ -112,9 +111,9 @@ def abstention_label(caller: str, classes: NDArray[Any], chosen: Any) -> Any:
 def labels_or_abstention(
     caller: str, classes: NDArray[Any], decisions: NDArray[Any], chosen: Any
 ) -> NDArray[Any]:
-    """Labels of the decisions, and the abstention label where there is none."""
+    """Return the labels of the decisions, with the abstention label for undecided rows."""
     label = abstention_label(caller, classes, chosen)
-    # NumPy would turn a mixture of text and numbers into text, so only like kinds share an array.
+    # NumPy would turn a mixture of text and numbers into text, so a mixture becomes an object array.
     common = np.result_type(classes, np.asarray(label)) if label is not None else np.dtype(object)
     text = "U" in (classes.dtype.kind, np.asarray(label).dtype.kind)
     alike = (
@@ -126,10 +125,10 @@ def labels_or_abstention(
     return decided
 
 
-# More classes than this are not listed one by one.
+# The most classes that are listed one by one.
 MAX_LISTED = 30
 
-# Where two decisions for two classes change places, to this many digits.
+# Digits of the threshold between two decisions.
 GRID = np.linspace(0, 1, 100_001)
 
 
@@ -160,7 +159,7 @@ def describe_matrix(matrix: NDArray[Any], names: Sequence[str], positive: int = 
 
 
 def _two_classes(matrix: NDArray[Any], names: Sequence[str]) -> str:
-    """Intervals of the probability of class 1, from where each decision is taken."""
+    """Describe a rule for two classes by intervals of the probability of class 1."""
     scores = np.stack([1 - GRID, GRID], 1) @ matrix
     chosen = scores.argmax(1)
     starts = np.flatnonzero(np.diff(chosen, prepend=-1))
@@ -202,7 +201,7 @@ def _shift(shift: float) -> str:
 
 
 def _sum_of(column: NDArray[Any], names: Sequence[str]) -> str:
-    """The terms of one column, the largest first, no more than four."""
+    """Format the terms of one column, largest first, four at most."""
     order = np.argsort(-np.abs(column))[:4]
     terms = [f"{column[place]:+.3g} p({names[place]})" for place in order if column[place]]
     more = " …" if len(column) > len(order) else ""

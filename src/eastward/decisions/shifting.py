@@ -1,7 +1,7 @@
-r"""Other class frequencies than those of training.
+r"""Adapt probabilities to class frequencies that differ from training.
 
-If only the frequencies change, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`. The new frequencies are known or estimated
-on unlabelled rows by expectation–maximisation.
+If only the frequencies change, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`. The new frequencies are known, or estimated
+from unlabelled rows by expectation–maximisation.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["adjusted_probabilities", "estimate_prior", "named_frequencies"]
 MAX_ROUNDS, CONVERGED = 2000, 1e-9
 CORRECTION_ROUNDS = 100
 
-# Rows that leave a frequency uncertain by more than this (two standard errors) cannot tell it.
+# Two standard errors above which the rows cannot tell a frequency.
 CANNOT_TELL = 0.1
-# From this ratio on, so much has changed that more than the frequencies may have.
+# A change by this factor suggests that more than the frequencies has changed.
 FAR_AWAY = 10.0
 
-# Numbers that a decision keeps of the held-out rows, to be solved again for other frequencies.
+# How many numbers a decision keeps of the held-out rows, to solve it again for other frequencies.
 MAX_NUMBERS = 20_000
 
 
 def adjusted_probabilities(probabilities: Any, prior: Any, new_prior: Any) -> Tensor:
-    r"""Probabilities for other class frequencies, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`.
+    r"""Adjust probabilities to other class frequencies, :math:`p'_i \propto p_i\,\pi'_i / \pi_i`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def adjusted_probabilities(probabilities: Any, prior: Any, new_prior: Any) -> Te
     prior : array-like
         ``(C,)``: the frequencies that the probabilities were learnt with.
     new_prior : array-like
-        ``(C,)``: the frequencies of now.
+        ``(C,)``: the new frequencies.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def adjusted_probabilities(probabilities: Any, prior: Any, new_prior: Any) -> Te
 
 
 def prior_ratio(caller: str, prior: Any, new_prior: Any, size: int) -> Tensor:
-    """New frequencies over old ones, ``(C,)``."""
+    """Divide new frequencies by old ones, ``(C,)``."""
     old, new = (_checks.prior(caller, value, size).double() for value in (prior, new_prior))
     if bool(((old <= 0) & (new > 0)).any()):
         advice = "A class that was never there has no probabilities to adjust."
@@ -71,10 +71,10 @@ def prior_ratio(caller: str, prior: Any, new_prior: Any, size: int) -> Tensor:
 
 
 def frequency_correction(probabilities: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
-    """Factors ``(C,)`` that bring the mean probabilities to the frequencies of the labels, if the labels ask for it.
+    """Find factors ``(C,)`` that bring mean probabilities to the frequencies of the labels, if needed.
 
-    A model trained with balanced classes believes in frequencies that are not there. The factors are those of highest
-    likelihood; they stay at one unless they raise it by twice their number, and for classes without labels.
+    A model trained with balanced classes predicts the wrong frequencies. The factors maximise the likelihood. They
+    stay at one unless they raise the log-likelihood enough for their number, and for classes without labels.
     """
     size = probabilities.shape[1]
     mass = weight.new_zeros(size).index_add(0, targets, weight)
@@ -91,13 +91,13 @@ def frequency_correction(probabilities: Tensor, targets: Tensor, weight: Tensor)
     own = torch.arange(len(targets))
     joint = (probabilities * factors).clamp_min(1e-12)
     ratio = joint[own, targets] / joint.sum(1) / probabilities[own, targets].clamp_min(1e-12)
-    # Weights say how much rows matter; how many there are is what the evidence rests on.
+    # Weights say how much rows matter, but the evidence depends on how many there are.
     gain = float((shares.squeeze(1) * ratio.clamp_min(1e-300).log()).sum() * len(targets))
     return factors if gain > 2 * (size - 1) else torch.ones_like(factors)
 
 
 def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: Any) -> Any:
-    """Class frequencies in the order of ``labels``: as they are given, by label, or estimated.
+    """Return class frequencies in the order of ``labels``: given in order, by label, or estimated.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def estimate_prior(
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)``: calibrated probabilities of rows whose frequencies are sought.
+        ``(N, C)``: calibrated probabilities of the rows.
     prior : array-like
         ``(C,)``: the frequencies that the model was trained with.
     classes : sequence, optional
@@ -152,8 +152,8 @@ def estimate_prior(
     Warns
     -----
     UserWarning
-        Where the rows cannot tell (a frequency is uncertain by more than 0.1 at two standard errors), or where the
-        frequencies found are more than ten times the known ones or less than a tenth.
+        If the rows cannot tell (a frequency is uncertain by more than 0.1 at two standard errors), or if a frequency
+         has changed by more than a factor of ten.
 
     References
     ----------
@@ -207,14 +207,14 @@ def _warn_of_doubt(
 
 
 def _standard_errors(likelihood: Tensor, prior: Tensor) -> Tensor:
-    """Of maximum-likelihood frequencies that sum to one, from the observed information."""
+    """Compute standard errors of maximum-likelihood frequencies from the observed information."""
     density = (likelihood @ prior).clamp_min(1e-300)
     scores = likelihood / density.unsqueeze(1)
     free = torch.linalg.svd(torch.ones_like(prior).unsqueeze(0))[2][
         1:
     ].T  # directions that keep the sum
     information = free.T @ (scores.T @ scores) @ free
-    # Where rows say nothing about a direction, any frequency will do: a tiny ridge makes its error huge.
+    # If the rows say nothing about a direction, a tiny ridge makes its error huge.
     ridge = 1e-9 * torch.eye(len(information), dtype=information.dtype)
     covariance = free @ torch.linalg.inv(information + ridge) @ free.T
     errors: Tensor = covariance.diagonal().clamp_min(0).sqrt()
@@ -222,9 +222,9 @@ def _standard_errors(likelihood: Tensor, prior: Tensor) -> Tensor:
 
 
 class Reference(NamedTuple):
-    """Held-out probabilities that a decision is solved on again: ``(M, C)``, and their weights ``(M,)``.
+    """Held-out probabilities ``(M, C)`` with weights ``(M,)``, kept to solve a decision again.
 
-    ``correction`` are the factors ``(C,)`` by which they differ from the model's own.
+    ``correction`` holds the factors ``(C,)`` by which they differ from the model's own.
     """
 
     probabilities: Tensor
@@ -241,7 +241,7 @@ class Reference(NamedTuple):
         prior: Tensor,
         seed: int,
     ) -> Reference:
-        """All rows, or some that stand for them: drawn by what they say about rare classes."""
+        """Keep all rows, or a sample that favours evidence about rare classes."""
         size, classes = probabilities.shape
         count = max(classes, MAX_NUMBERS // classes)
         if size <= count:
@@ -254,14 +254,14 @@ class Reference(NamedTuple):
         return cls(probabilities[drawn], stands_for / stands_for.sum(), correction)
 
     def under(self, ratio: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities and beliefs of mass one, for frequencies changed by a ratio for each class."""
+        """Return probabilities and beliefs of mass one, for frequencies changed by a ratio per class."""
         joint = self.probabilities * ratio
         total = joint.sum(1, keepdim=True).clamp_min(1e-300)
         truth = joint * self.weight.unsqueeze(1)
         return joint / total, truth / truth.sum()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, to six digits."""
+        """Convert to plain lists with six digits."""
         rows = np.round(self.probabilities.numpy(), 6).tolist()
         return {
             "probabilities": rows,

@@ -1,16 +1,16 @@
-r"""The decision matrix of a metric, by Frank–Wolfe, and the best one that keeps every constraint.
+r"""Solve for the decision matrix of a metric by Frank–Wolfe, with or without constraints.
 
 If :math:`C^*` is the best table that a rule can reach for a metric M, then a best rule is
 
 .. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at } C^*,
 
-for every metric that is differentiable there. So the search is one over tables: table of the rule, gradient of the
-metric at the table, rule of the gradient, its table mixed into the current one. The best rule seen on the way is the
-answer.
+for every metric that is differentiable there. So the search runs over tables: it takes the gradient of the metric at
+the current table, computes the table of that gradient's rule, and mixes it into the current one. The result is the
+best rule seen on the way.
 
-Constraints, two classes: every threshold is tried. More, or with rows left undecided: the solver runs under multipliers
-for the constraints, which grow where a constraint is broken and shrink where it is kept with room to spare; all rules
-met on the way are candidates. The best candidate that passes the proof is the answer.
+With constraints and two classes, every threshold is tried. With more classes, or with undecided rows, the solver runs
+with multipliers, which grow while a constraint is broken and shrink while there is room. All rules met on the way are
+candidates, and the result is the best one that provably keeps the constraints.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 ROUNDS = 20
-# So many rounds without a better rule end the search.
+# The search ends after this many rounds without a better rule.
 PATIENCE = 5
 
-# A step large enough to be seen in float64 and small enough to be a slope, for tables of mass one.
+# For tables of mass one: large enough for float64, small enough to give a slope.
 DIFFERENCE = 1e-6
 
-# From so many classes on, a product with a dense matrix costs much more than the scale and shift that it mostly is.
+# For this many classes, a dense product costs much more than the scales and shifts that most matrices are.
 MANY_CLASSES = 16
 
 # Numbers of a block of scores: half a megabyte.
@@ -55,7 +55,7 @@ SCORES_AT_ONCE = 1 << 16
 
 
 class Beliefs(NamedTuple):
-    """Rows as the search sees them: probabilities ``(N, C)``, and what is believed of the truth, ``(N, C)``.
+    """The rows of a search: probabilities ``(N, C)``, and beliefs about the truth ``(N, C)``.
 
     The beliefs of all rows have mass one.
     """
@@ -65,7 +65,7 @@ class Beliefs(NamedTuple):
 
     @classmethod
     def of(cls, sample: Sample, label_share: float) -> Beliefs:
-        """A mixture of labels and probabilities; ``sample.scores`` are probabilities here."""
+        """Mix labels and probabilities; ``sample.scores`` are probabilities here."""
         truth = (1 - label_share) * sample.scores
         truth[torch.arange(len(truth)), sample.targets] += label_share
         truth *= (sample.weight / sample.weight.sum()).unsqueeze(1)
@@ -105,9 +105,9 @@ def _scoring(matrix: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
-    r"""Scales a and shifts s, if the matrix decides by :math:`a_j p_j + s_j`; None if it takes more.
+    r"""Return scales a and shifts s if the matrix decides by :math:`a_j p_j + s_j`, else None.
 
-    A constant added to a row changes no decision. With two classes every rule is one.
+    A constant added to a row changes no decision. Every rule for two classes has this form.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
     size = len(matrix)
     if matrix.shape[1] != size or size < 3:
         return None
-    # Two rows show every shift; the other rows must repeat them up to a constant.
+    # Two rows determine every shift; the other rows must agree up to a constant.
     first = matrix[0] - matrix[0, 2]
     second = matrix[1] - matrix[1, 2]
     shifts = torch.cat([second[:1], first[1:]])
@@ -135,10 +135,11 @@ def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a rule is judged by: a metric, the cost of not deciding, and multiplied constraints.
+    """The objective of a rule: a metric, the cost of not deciding, and weighted constraints.
 
-    A row that is not decided goes to somebody who gets it right, at ``abstain_cost``: it counts on the diagonal of the
-    table, and its share of all rows costs so much. For accuracy this is Chow's rule, for a table of costs Elkan's.
+    An undecided row goes to somebody who decides it correctly, for ``abstain_cost``. It counts on the diagonal of the
+    table, and the cost is multiplied by the share of undecided rows. For accuracy this is Chow's rule, for a table of
+    costs Elkan's.
     """
 
     metric: Metric
@@ -147,7 +148,7 @@ class Objective:
     multipliers: tuple[float, ...] = ()
 
     def merit(self, table: Tensor) -> Tensor:
-        """The value at a table of mass one, more is better, without constraints."""
+        """Evaluate a table of mass one without constraints; higher is better."""
         size = len(table)
         if table.shape[1] == size:
             value = self.metric(table)
@@ -160,20 +161,20 @@ class Objective:
     def _price(self, left: Tensor) -> Tensor:
         price = (self.abstain_cost or 0.0) * left.sum()
         if self.metric.name == "expected_cost":
-            # Who asks does not pay for a right decision as well.
+            # An undecided row costs only the abstention, not a correct decision as well.
             table = torch.as_tensor(self.metric.options["cost"], dtype=left.dtype)
             price = price - (table.diagonal() * left).sum()
         return price
 
     def value(self, table: Tensor) -> float:
-        """:meth:`merit` as a number; NaN counts as the worst."""
+        """Return :meth:`merit` as a number; NaN counts as the worst."""
         number = float(torch.as_tensor(self.merit(table)))
         return number if number == number else -torch.inf  # noqa: PLR0124 - NaN
 
     def slope(self, table: Tensor) -> Tensor:
-        """Gradient of the merit and of the multiplied constraints, ``(C, K)``."""
+        """Compute the gradient of the merit and of the weighted constraints, ``(C, K)``."""
         gradient = _gradient(self.merit, table)
-        # No multipliers: the constraints do not count yet.
+        # Without multipliers the constraints do not count yet.
         for constraint, multiplier in zip(self.constraints, self.multipliers, strict=False):
             if multiplier:
                 gradient = gradient + multiplier * _gradient(constraint.slack, table)
@@ -181,7 +182,7 @@ class Objective:
 
 
 def _gradient(function: object, table: Tensor) -> Tensor:
-    """By autograd; by differences for a function that autograd cannot follow."""
+    """Differentiate by autograd, or by differences if autograd cannot follow the function."""
     leaf = table.detach().clone().requires_grad_()
     with torch.enable_grad():
         value = function(leaf)  # type: ignore[operator]  # a callable
@@ -208,7 +209,7 @@ class Solution(NamedTuple):
 def solve(
     beliefs: Beliefs, objective: Objective, starts: Iterable[Tensor], *, rounds: int = ROUNDS
 ) -> list[Solution]:
-    """All rules that Frank–Wolfe meets from the given starts, best first by the objective's merit."""
+    """Return all rules that Frank–Wolfe meets from the given starts, best first."""
     met = []
     for start in starts:
         table = beliefs.table(start)
@@ -223,12 +224,12 @@ def solve(
             if since == PATIENCE or torch.allclose(reached, table, rtol=0, atol=1e-12):
                 break
             table = torch.lerp(table, reached, 2 / (number + 2))
-    # Of rules that are equally good the first one met stays: the plain argmax, if it is among them.
+    # Of equally good rules the first one met stays, which is the plain argmax if it is among them.
     return sorted(met, key=lambda solution: -solution.value)
 
 
 def start_rules(prior: Tensor, *, abstaining: bool) -> list[Tensor]:
-    """Where the search begins: the most probable class, and the class most probable for its frequency."""
+    """Return the starts of the search: the most probable class, before and after division by frequencies."""
     floor = prior.clamp_min(1e-12)
     rules = [torch.diag(floor.pow(power)) for power in (0.0, -1.0, -0.5)]
     if not abstaining:
@@ -237,40 +238,40 @@ def start_rules(prior: Tensor, *, abstaining: bool) -> list[Tensor]:
 
 
 def centred(matrix: Tensor) -> Tensor:
-    """The matrix of length one whose rows have mean zero: it decides as before."""
+    """Scale the matrix to length one with rows of mean zero, which changes no decision."""
     matrix = matrix - matrix.mean(1, keepdim=True)
     length = float(matrix.norm())
     return matrix / length if length > 0 else matrix
 
 
 def check_metric(caller: str, metric: Metric, size: int) -> None:
-    """A metric must give one number for a table of so many classes."""
+    """Check that a metric gives one number for a table of this many classes."""
     value: object = metric(torch.full((size, size), 1.0 / size**2, dtype=torch.float64))
     if isinstance(value, Tensor) and value.dim() != 0:
         got = _checks.describe(value)
         _checks.fail(caller, "metric", "one number for a table", got, error=TypeError)
 
 
-# For each constraint, by how much a rule keeps it: what has to be negative nowhere.
+# The margin by which a rule keeps each constraint; none may be negative.
 Margins: TypeAlias = Callable[[Solution], list[float]]
 
 MAX_THRESHOLDS = 1000
 
-# Multipliers move by up to FIRST_STEP nats, and ever less: two dozen nats in all, so no start is too far.
+# Multipliers move by up to FIRST_STEP nats, then by less and less: two dozen nats in all, enough for any start.
 PATH, FIRST_STEP, SHRINK = 32, 2.0, 0.92
 FIRST_MULTIPLIER = 0.1
 ROUNDS_ON_PATH = 8
-# A margin of this much moves a multiplier by a whole step.
+# A margin of this size moves a multiplier by a whole step.
 WHOLE_STEP = 0.05
 
-# So many rules with the best expected margins are looked at where none keeps all constraints.
+# If no rule keeps all constraints, this many with the best expected margins are examined.
 CLOSEST = 60
 
 
 def candidates(
     beliefs: Beliefs, objective: Objective, hint: Tensor, margins: Margins
 ) -> list[Solution]:
-    """Rules that may keep the constraints, best first by merit."""
+    """Collect rules that may keep the constraints, best first."""
     size, width = hint.shape
     if size == width == 2:
         found = thresholds(beliefs, objective)
@@ -280,12 +281,12 @@ def candidates(
 
 
 def best_rule(found: Iterable[Solution], holds: Callable[[Solution], bool]) -> Solution | None:
-    """The first of the candidates that keeps every constraint, or None."""
+    """Return the first candidate that keeps every constraint, or None."""
     return next((one for one in found if holds(one)), None)
 
 
 def closest_rule(found: list[Solution], objective: Objective, margins: Margins) -> Solution:
-    """The candidate whose worst margin is largest."""
+    """Return the candidate whose worst margin is largest."""
 
     def expected(solution: Solution) -> float:
         return min(float(one.slack(solution.table)) for one in objective.constraints)
@@ -295,7 +296,7 @@ def closest_rule(found: list[Solution], objective: Objective, margins: Margins) 
 
 
 def thresholds(beliefs: Beliefs, objective: Objective) -> list[Solution]:
-    """Every rule for two classes: a threshold between any two probabilities, or outside all of them."""
+    """List every rule for two classes: thresholds between any two probabilities, and outside all of them."""
     ordered, order = beliefs.probabilities[:, 1].sort()
     inside = torch.nonzero(ordered.diff() > 1e-12).flatten()
     if len(inside) > MAX_THRESHOLDS:
@@ -314,7 +315,7 @@ def thresholds(beliefs: Beliefs, objective: Objective) -> list[Solution]:
 
 
 def threshold_matrix(threshold: float) -> Tensor:
-    """The matrix that decides for class 1 of two from a probability on.
+    """Return the matrix that decides for class 1 of two from a given probability on.
 
     Examples
     --------
@@ -327,7 +328,7 @@ def threshold_matrix(threshold: float) -> Tensor:
 
 
 def _path(beliefs: Beliefs, objective: Objective, hint: Tensor, margins: Margins) -> list[Solution]:
-    """Rules met while the multipliers look for their balance."""
+    """Collect the rules met while the multipliers settle."""
     count = len(objective.constraints)
     logs, step, met = [math.log(FIRST_MULTIPLIER)] * count, FIRST_STEP, []
     starts = [hint, start_rules(beliefs.prior, abstaining=hint.shape[1] > len(hint))[0]]
@@ -348,7 +349,7 @@ def _lagrangian(solution: Solution, objective: Objective) -> float:
 
 
 def _extremes(beliefs: Beliefs, objective: Objective, hint: Tensor) -> list[Solution]:
-    """Rules for which single constraints are all that counts."""
+    """Return rules that optimise a single constraint each."""
     met = []
     for place in range(len(objective.constraints)):
         weights = [0.0] * len(objective.constraints)
@@ -359,9 +360,9 @@ def _extremes(beliefs: Beliefs, objective: Objective, hint: Tensor) -> list[Solu
 
 
 def solved_again(reference: Reference, ratio: Tensor, objective: Objective, width: int) -> Solution:
-    """The best rule for frequencies changed by a ratio for each class, on the rows a decision keeps.
+    """Solve again for frequencies changed by a ratio per class, on the rows that a decision keeps.
 
-    Constraints are kept in expectation, or as nearly as a rule can.
+    Constraints are kept in expectation, or as nearly as possible.
     """
     beliefs = Beliefs(*reference.under(ratio))
     size = len(ratio)

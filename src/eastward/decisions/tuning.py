@@ -1,4 +1,4 @@
-"""The whole decision step of an estimator: held-out predictions become a calibration, a decision and a report."""
+"""The decision step of an estimator: from held-out predictions to calibration, decision and report."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = [
     "without_held_out",
 ]
 
-# A probability of zero would be out of reach of every rule.
+# No rule could reach a probability of zero.
 SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Predictions of training rows by models that did not see them.
+    """Predictions for training rows by models that were not trained on them.
 
     Attributes
     ----------
@@ -69,10 +69,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """How an estimator wants to decide; see the parameters of :func:`eastward.tune_decision`.
+    """How an estimator decides; the fields are parameters of :func:`eastward.tune_decision`.
 
-    ``coverage`` is one more constraint, ``coverage >= …``. ``tune=False``: the most probable class. ``averaged``: new
-    rows are predicted by the mean of several models, of which each held-out row has seen one.
+    ``coverage`` adds the constraint ``coverage >= …``. ``tune=False`` takes the most probable class. ``averaged`` means
+    that new rows are predicted by the mean of several models, but each held-out row by one of them.
     """
 
     metric: Metric
@@ -91,11 +91,11 @@ class DecisionOptions:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether more than the best value of the metric is wanted."""
+        """Whether constraints or abstention are wanted besides the best metric."""
         return any(x is not None for x in (self.subject_to, self.abstain_cost, self.coverage))
 
     def checked(self, caller: str, classes: list[Any]) -> tuple[Constraint, ...]:
-        """Find what is wrong with the options before anything expensive begins; returns the constraints."""
+        """Check the options before anything expensive begins, and return the constraints."""
         _checks.one_of(caller, "calibrate", self.calibrate, ("auto", *KINDS))
         _checks.one_of(caller, "on_infeasible", self.on_infeasible, ("raise", "best"))
         _checks.in_unit_interval(caller, "confidence", self.confidence)
@@ -119,7 +119,7 @@ class DecisionOptions:
 
 
 class FittedDecision(NamedTuple):
-    """How probabilities are calibrated, how they become decisions, and what both bring."""
+    """A calibration, a decision, and a report of what they gain."""
 
     calibration: Calibration
     decision: Decision
@@ -129,23 +129,23 @@ class FittedDecision(NamedTuple):
 def fit_decision(
     caller: str, held: HeldOut, classes: list[Any], options: DecisionOptions
 ) -> FittedDecision:
-    """Calibrate held-out predictions, tune the decision on them, and say what it brings.
+    """Calibrate held-out predictions, tune the decision on them, and report the gain.
 
     Parameters
     ----------
     caller : str
-        For messages.
+        Name of the caller, for messages.
     held : HeldOut
         The predictions.
     classes : list
         C labels, plain values.
     options : DecisionOptions
-        What is wanted.
+        How to decide.
 
     Returns
     -------
     FittedDecision
-        The report is plain data, with ``sentences`` that say it in words.
+        Its report is plain data, with ``sentences`` that describe it in words.
     """
     constraints = options.checked(caller, classes)
     raw = held.probabilities
@@ -181,7 +181,7 @@ def fit_decision(
 
 
 def without_held_out(caller: str, classes: list[Any], options: DecisionOptions) -> FittedDecision:
-    """The most probable class, where no row was held out to tune another rule on."""
+    """Decide for the most probable class, because no row was held out to tune on."""
     if options.checked(caller, classes) or options.asks_for_more:
         expected = "None where no row is held out"
         got = repr(options.subject_to or "abstain_cost or coverage")
@@ -200,7 +200,7 @@ def without_held_out(caller: str, classes: list[Any], options: DecisionOptions) 
 
 
 def _plain_decision(classes: list[Any], metric: Metric, prior: Any = None) -> Decision:
-    """The most probable class."""
+    """Return the decision for the most probable class."""
     return Decision(np.eye(len(classes)), classes=classes, prior=prior, metric=metric)
 
 
@@ -277,7 +277,7 @@ def _value_words(report: dict[str, Any]) -> str:
 def decision_table(
     codes: NDArray[Any], decisions: NDArray[Any], weight: NDArray[Any] | None, size: int
 ) -> torch.Tensor:
-    """The table of mass one (zero without rows), ``(C, C + 1)`` if a row is left undecided, else ``(C, C)``."""
+    """Compute the table of mass one (zero without rows), ``(C, C + 1)`` with undecided rows, else ``(C, C)``."""
     width = size + int((decisions == ABSTAIN).any())
     mass = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
     columns = np.where(decisions == ABSTAIN, size, decisions)
@@ -289,7 +289,7 @@ POINTS = 21
 
 
 def coverage_curve(probabilities: Tensor, targets: Tensor, weight: Tensor) -> dict[str, Any]:
-    """Accuracy of the rows that are decided, if the least certain ones are not.
+    """Compute the accuracy of decided rows when the least certain ones stay undecided.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def coverage_curve(probabilities: Tensor, targets: Tensor, weight: Tensor) -> di
     Returns
     -------
     dict
-        ``coverage`` and ``accuracy``, lists from little coverage to all rows.
+        ``coverage`` and ``accuracy``, lists from low coverage to all rows.
 
     Examples
     --------
@@ -322,15 +322,15 @@ def coverage_curve(probabilities: Tensor, targets: Tensor, weight: Tensor) -> di
 
 
 def constraint_curves(sample: Sample, tuner: Tuner) -> list[dict[str, Any]]:
-    """For each constraint, the best value of the metric that held-out rows show against its bound.
+    """Compute, for each constraint, the best metric on held-out rows as a function of its bound.
 
-    Values are those of the rows, without a bound's margin: what the constraint costs, not what is proven. The other
-    constraints are kept.
+    Values are those on the rows, without a margin of confidence: they show what the constraint costs, not what is
+    proven. The other constraints are kept.
 
     Returns
     -------
     list of dict
-        ``constraint`` (its words), ``bound`` (the one asked for), and ``bounds`` with ``values``.
+        ``constraint`` (in words), ``bound`` (the one asked for), and ``bounds`` with ``values``.
     """
     rules = [replace(tuner, n_bags=1).matrix(sample)]
     every = tuner.objective.constraints
@@ -355,7 +355,7 @@ def constraint_curves(sample: Sample, tuner: Tuner) -> list[dict[str, Any]]:
 def _rules_met(
     sample: Sample, tuner: Tuner, hint: torch.Tensor, constraints: tuple[Constraint, ...]
 ) -> list[torch.Tensor]:
-    """Rules on the way to the best one under some constraints, at most 400."""
+    """Collect at most 400 rules on the way to the best one under some constraints."""
     objective = replace(tuner.objective, constraints=constraints)
 
     def margins(solution: Solution) -> list[float]:
