@@ -1,7 +1,7 @@
-"""A trained network of a user's own, aligned with the metric that it is judged by.
+"""Align a user's trained network with the metric that judges it.
 
-:func:`eastward.align` is the whole of it; :class:`AlignmentSchedule` is its plan for loops of one's own. The function
-is imported from ``eastward`` alone, so that the schedule needs nothing but torch.
+:func:`eastward.align` does everything; :class:`AlignmentSchedule` is its plan for your own training loop. Import the
+function from ``eastward``, so that the schedule needs nothing but torch.
 """
 
 from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun

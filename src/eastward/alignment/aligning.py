@@ -1,4 +1,4 @@
-"""`align`: a trained network of a user's own and a metric, in one call."""
+"""`align`: take a user's trained network and a metric, in one call."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from eastward.training.launch import in_processes, make_fabric, processes_to_sta
 
 __all__ = ["align"]
 
-# Strategies of Lightning Fabric that cut a network into pieces.
+# Strategies of Lightning Fabric that split a network between devices.
 SHARDED = ("FSDPStrategy", "ModelParallelStrategy", "DeepSpeedStrategy", "XLAFSDPStrategy")
-# Validation frequencies further than this from those of training are worth a sentence.
+# A larger difference between validation and training frequencies is worth a note.
 FAR_FROM_TRAINING = 0.1
 
 
@@ -71,85 +71,87 @@ def align(
     verbose: int = 0,
     random_state: int = 0,
 ) -> Alignment:
-    r"""Align a trained network with the metric that it is judged by.
+    r"""Align a trained network with the metric that judges it.
 
-    Up to three stages, each kept only if validation rows prefer it:
+    There are up to three stages. Each is kept only if validation rows prefer it:
 
     1. ``decision``: logits are calibrated and shifted to the class frequencies that count,
-       :math:`+\log \pi' - \log \pi`, and the decision that the metric wants is tuned for them;
-    2. ``head``: the last linear layer alone is trained by the metric, on features computed once, from that decision;
-    3. ``network``: the whole network is trained by the metric, and then its head once more.
+       :math:`+\log \pi' - \log \pi`, and the best decision for the metric is tuned on them;
+    2. ``head``: starting from that decision, only the last linear layer is trained by the metric, on features computed
+       once;
+    3. ``network``: the whole network is trained by the metric, and then its head again.
 
     Parameters
     ----------
     model : Module
-        Trained, and ending in a linear layer (or a convolution of one pixel) whose output it returns: logits. It is
-        not changed, unless ``inplace``.
+        Trained, and ending in a linear layer (or a convolution of one pixel) whose output, the logits, it returns. It
+            is not changed, unless ``inplace``.
     train_loader, valid_loader : DataLoader or iterable
         Repeatable. Batches are ``(inputs, targets)``, ``(inputs, targets, sample_weight)``, mappings with ``labels``
         (the model is called with the rest as keyword arguments), or objects with ``y``. Targets: class indices
         ``(N,)`` or ``(N, ...)``, zeros and ones for a single logit, or ``(N, L)`` indicators of labels.
     metric : str, Metric or callable, default="f1_macro"
-        What the network is judged by.
+        The metric that judges the network.
     prior : None, "balanced" or array-like, default=None
-        The class frequencies that it is judged by: None: those of the training rows; ``"balanced"``: all classes alike,
-        the usual test of long-tailed learning; or ``(C,)`` numbers that sum to one. Validation rows are weighted to
-        them, so a validation set cut from the training data serves for all.
+        The class frequencies that count: those of the training rows (None), equal ones (``"balanced"``, the usual test
+        of long-tailed learning), or ``(C,)`` numbers that sum to one. Validation rows are weighted to them, so a
+        validation set cut from the training data works for all.
     subject_to : str or sequence of str, optional
         Constraints that the decision keeps, as in :func:`eastward.tune_decision`.
     confidence, abstain_cost, classes
         As in :func:`eastward.tune_decision`.
     stages : sequence of str, default=("decision", "head", "network")
-        Which stages are tried.
+        The stages to try.
     refit : bool, default=False
-        Train the network stage again, if it is kept, on training and validation rows together. Nothing judges the
-        result; the head always learns from both.
+        If the network stage is kept, train it again on training and validation rows together. No rows are left to judge
+        the result. The head always learns from both.
     evidence : float, default=0
-        A stage is kept if its gain on validation rows is more than so many standard errors: 0 asks for a better value,
-        1 for a clear gain. The head and the network are judged by the metric of soft decisions, in which rows near the
-        boundary count in part, because a few hundred rows cannot tell two networks apart by counting.
+        Keep a stage if its gain on validation rows exceeds this many standard errors: 0 asks for a better value, 1 for
+        a clear gain. The head and the network are judged by the metric of soft decisions, where rows near the boundary
+        count in part. Hard counts of a few hundred rows cannot tell two networks apart.
     head : str, optional
-        Path of the last linear layer, such as ``"classifier.fc"``; by default the layer that makes the logits.
+        Path of the last linear layer, such as ``"classifier.fc"``. By default it is the layer that outputs the logits.
     forward : callable, optional
-        ``(model, inputs) -> logits``, for a model that is called in its own way.
+        ``(model, inputs) -> logits``, for a model with its own way of being called.
     ignore_index : int, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     epochs : int, default=12
-        Of the network stage.
+        Epochs of the network stage.
     learning_rate : float, default=1e-3
-        The one that the network was trained with; the network stage takes a fifth of it.
+        The learning rate that the network was trained with; the network stage takes a fifth of it.
     weight_decay : float, default=1e-4
-        Of AdamW in the network stage.
+        Weight decay of AdamW in the network stage.
     batch_size : int, optional
-        Rows of a stratified batch; by default that of the loader, but at least 256.
+        Rows of a stratified batch; by default the loader's batch size, but at least 256.
     max_rows : int, default=200000
-        So many rows (pixels, tokens) of features are kept at most; rare classes stay.
+        Keep features of at most this many rows (pixels, tokens); rare classes stay.
     devices : int, default=1
         Processes that train the network stage together, as in :class:`eastward.EASTClassifier`.
     precision : default="32-true"
-        Of Lightning Fabric; ``"bf16-mixed"`` computes in bfloat16.
+        Precision of Lightning Fabric; ``"bf16-mixed"`` computes in bfloat16.
     fabric : Fabric, optional
-        A launched Lightning Fabric of your own, instead of ``devices`` and ``precision``; its strategy has to leave the
-        network whole (one device, DDP).
+        Your own launched Lightning Fabric, instead of ``devices`` and ``precision``. Its strategy must not split the
+        network (one device, DDP).
     checkpoint : path, optional
-        A folder. A killed call, made again, goes on after the last finished epoch, to the same bits.
+        A folder. If a call is killed, call it again: it continues after the last finished epoch and ends with
+        identical weights.
     inplace : bool, default=False
         Load the result into ``model`` as well.
     verbose : int, default=0
         1 shows a progress bar (log lines outside a terminal).
     random_state : int, default=0
-        Seed of everything random; torch's own generator is left as it was.
+        Seed of everything random; torch's own generator stays unchanged.
 
     Returns
     -------
     Alignment
-        ``model``, ``decision`` and ``report``; ``print`` says in words what each stage brought.
+        Has ``model``, ``decision`` and ``report``; ``print`` shows what each stage gained.
 
     Notes
     -----
-    What a stage learns from validation rows, it learns without the fold of the rows that judge it, so that the values
-    in the report are held-out values. Batch norm keeps its statistics in the network stage. Ctrl-C ends the current
-    stage and returns the best so far.
+    A stage that learns from validation rows does so without the fold that judges it, so the report shows held-out
+    values. Batch norm keeps its statistics in the network stage. Ctrl-C ends the current stage and returns the best
+    result so far.
 
     Examples
     --------
@@ -169,7 +171,7 @@ def align(
         options.pop(name)
     with torch.random.fork_rng(
         devices=[]
-    ):  # a shuffling loader draws numbers when it is looked into
+    ):  # iterating over a shuffling loader draws random numbers
         _check_arguments(model, train_loader, valid_loader, options)
     as_metric(metric, CALLER, classes)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
@@ -182,7 +184,7 @@ def align(
 
 
 def _load(model: nn.Module, result: Alignment) -> None:
-    """Put the weights of the result into the user's model; a bias that was made is made there, too."""
+    """Load the weights of the result into the user's model, and add a bias if the result has a new one."""
     own = Head(result.report["head"], result.layout)
     own.put(model, own.weights(result.model))
     model.load_state_dict(result.model.state_dict())
@@ -207,7 +209,7 @@ def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]
 
 
 def _check_whole(fabric: Any) -> None:
-    """Every process needs the whole network: its head is changed, its features are read, its weights averaged."""
+    """Check that every process has the whole network, to change its head and average its weights."""
     strategy = type(getattr(fabric, "strategy", None)).__name__
     if strategy in SHARDED:
         advice = "Take strategy='ddp', or align the network after it was put together again."
@@ -218,7 +220,7 @@ def _check_whole(fabric: Any) -> None:
 def _aligned(
     model: nn.Module, train: Any, valid: Any, metric: Any, options: dict[str, Any]
 ) -> Alignment:
-    """All of it, in this process."""
+    """Run the whole alignment in this process."""
     fabric = options["fabric"] or _fabric_of(model, options)
     cuda = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
@@ -234,7 +236,7 @@ def _aligned(
 
 
 def _fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
-    """Where the model is."""
+    """Return a Fabric for the device of the model."""
     device = next((value.device for value in model.parameters()), torch.device("cpu"))
     devices: Any = options["devices"]
     if device.type != "cpu" and devices == 1:
@@ -252,7 +254,7 @@ def _fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
 def _prepared(
     model: nn.Module, train: Any, valid: Any, metric: Any, fabric: Any, options: dict[str, Any]
 ) -> Work:
-    """Everything that the stages share: the head, features of all rows, frequencies, the judge, and the start."""
+    """Prepare what the stages share: head, features of all rows, frequencies, judge and start."""
     base = copy.deepcopy(model).to(fabric.device).eval()
     first = as_batch(next(iter(train)))
     first = first._replace(inputs=fabric.to_device(first.inputs))
@@ -309,14 +311,14 @@ def _judged(held: HeadRows, target: Tensor) -> Tensor:
 def _start(
     weights: HeadWeights, judge: Judge, believed: Tensor, target: Tensor, options: dict[str, Any]
 ) -> Decided:
-    """The decision on validation rows, from which all training starts."""
+    """Tune the decision on validation rows, where all training starts."""
     if judge.rows.targets.dim() > 1:
         return decide_labels(weights, judge)
     return decide_classes(weights, judge, believed, target, options["classes"])
 
 
 def _note_frequencies(work: Work, held: HeadRows) -> None:
-    """Say so, where validation rows have other frequencies than training rows and nobody said which count."""
+    """Add a note if validation and training rows differ in frequencies and ``prior`` is not given."""
     if work.head.layout.labels or work.options["prior"] is not None:
         return
     mass = held.class_mass(work.judge.size)
@@ -329,7 +331,7 @@ def _note_frequencies(work: Work, held: HeadRows) -> None:
 
 
 def _concluded(work: Work) -> Alignment:
-    """The best candidate as a network of its own, with its decision."""
+    """Return the best candidate as a separate network, with its decision."""
     best, options = work.best, work.options
     model = copy.deepcopy(best.network).eval()
     work.head.put(model, best.head)

@@ -1,8 +1,8 @@
-"""A user's loader, whatever it yields: inputs, targets and weights of each batch, again and again.
+"""Read inputs, targets and weights from a user's loader, whatever kind of batch it yields.
 
 A batch is a tuple ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``, a mapping with ``labels`` as Hugging
 Face's collators make it, or an object with ``y`` as PyTorch Geometric makes it. A data set with an index can be read
-in an order of our own, which stratified batches need; anything else is read as it comes.
+in any order, which stratified batches need. Anything else is read in the loader's order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALLER = "align"
 TARGET_KEYS = ("labels", "label", "targets", "target")
 
 Forward: TypeAlias = Callable[[nn.Module, Any], Any]
-"""``(model, inputs) -> logits``, for a model that is called in its own way."""
+"""``(model, inputs) -> logits``, for a model with its own way of being called."""
 
 
 class Batch(NamedTuple):
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 def as_batch(raw: Any) -> Batch:
-    """What a loader yielded, taken apart.
+    """Take apart what a loader yielded.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _targets(value: Any) -> Tensor:
 
 
 def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
-    """The logits that the model makes of a batch."""
+    """Compute the logits of a batch."""
     if forward is not None:
         found = forward(model, batch.inputs)
     elif batch.by_name:
@@ -89,7 +89,7 @@ def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor
 
 
 def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> Tensor:
-    """Logits of what a model returned: a tensor, an output with ``logits``, or a tuple that begins with them.
+    """Find the logits in a model's output: a tensor, an object with ``logits``, or the first of a tuple.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> 
 
 
 def check_loader(argument: str, loader: Any) -> None:
-    """A loader must be an iterable that can be gone through again, with something in it."""
+    """Check that a loader is an iterable that can be repeated and is not empty."""
     expected = "a DataLoader, or another iterable of batches"
     if not isinstance(loader, Iterable) or isinstance(loader, str | Tensor | Mapping):
         _checks.fail(CALLER, argument, expected, _checks.describe(loader), error=TypeError)
@@ -137,7 +137,7 @@ def has_index(loader: Any) -> bool:
 
 
 def with_indices(loader: Any, batches: list[list[int]]) -> Iterator[Any]:
-    """Batches of a data set with an index, made of the rows that are asked for."""
+    """Yield batches of chosen rows of a data set with an index."""
     again = DataLoader(
         loader.dataset,
         batch_sampler=batches,
@@ -150,7 +150,7 @@ def with_indices(loader: Any, batches: list[list[int]]) -> Iterator[Any]:
 
 
 def in_order(loader: Any) -> Iterator[Any]:
-    """Every row once, in the order of the data set where there is one."""
+    """Yield every row once, in the order of the data set if it has one."""
     if not has_index(loader):
         return iter(loader)
     size, rows = len(loader.dataset), _batch_size(loader)
@@ -166,12 +166,12 @@ def _batch_size(loader: Any) -> int:
 
 
 def rows_per_batch(loader: Any, default: int) -> int:
-    """Rows in a batch of the loader, or ``default`` where that cannot be told."""
+    """Return the batch size of the loader, or ``default`` if it is unknown."""
     return _batch_size(loader) if has_index(loader) else default
 
 
 def joined_loaders(first: Any, second: Any) -> Any:
-    """The batches of two loaders as those of one; with an index, if both have one."""
+    """Join two loaders into one; it has an index if both have one."""
     if has_index(first) and has_index(second):
         return DataLoader(
             ConcatDataset([first.dataset, second.dataset]),
@@ -183,7 +183,7 @@ def joined_loaders(first: Any, second: Any) -> Any:
 
 
 class _Chain:
-    """One loader after the other, as often as asked for."""
+    """Two loaders, one after the other; can be iterated repeatedly."""
 
     def __init__(self, *loaders: Any) -> None:
         self.loaders = loaders
@@ -194,7 +194,7 @@ class _Chain:
 
 
 def sampled_mass(loader: Any, targets: Tensor, size: int) -> Tensor | None:
-    """Class frequencies that a weighted sampler shows the network; None where rows are drawn alike."""
+    """Return the class frequencies of a weighted sampler; None if all rows are drawn equally often."""
     sampler = getattr(loader, "sampler", None)
     if not isinstance(sampler, WeightedRandomSampler) or targets.dim() > 1:
         return None
@@ -206,7 +206,7 @@ def sampled_mass(loader: Any, targets: Tensor, size: int) -> Tensor | None:
 
 
 def in_groups(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Consecutive batches, ``size`` at a time; the last group may be smaller."""
+    """Group consecutive batches, ``size`` at a time; the last group may be smaller."""
     iterator = iter(batches)
     while group := list(islice(iterator, size)):
         yield group

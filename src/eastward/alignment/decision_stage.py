@@ -1,4 +1,4 @@
-"""The first stage: probabilities for the frequencies that count, and the decision that the metric wants for them."""
+"""The first stage: adjust probabilities to the frequencies that count, and tune the decision."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from eastward.decisions import (
 
 __all__ = ["Decided", "constrained_decision", "decide_classes", "decide_labels", "plain_decision"]
 
-# Offsets of more classes take minutes to search, and the head does as well from the adjusted logits alone.
+# Searching the offsets of more classes takes minutes, and the head learns as well from the adjusted logits.
 MOST_CLASSES_TO_SEARCH = 16
-# Beyond so many rows the labels speak for themselves, and a search over all of them takes long.
+# With more rows the labels are evidence enough, and a search over all of them would take long.
 ROWS_TO_DECIDE = 20_000
 
 
 class Decided(NamedTuple):
-    """What the first stage leaves behind.
+    """The result of the first stage.
 
     Attributes
     ----------
     head : HeadWeights
         Its softmax gives calibrated probabilities for the judged frequencies.
     decision : Decision or LabelThresholds
-        What the metric wants for them.
+        The best decision for the metric on these probabilities.
     chosen : Tensor
         Decisions for the validation rows, each by a decision tuned without its fold.
     offsets : Tensor
-        ``(C,)``: added to the logits, they make the largest one nearly this decision; where training starts.
+        ``(C,)``: added to the logits, they make the largest logit nearly this decision. Training starts there.
     by_fold : Tensor
-        ``(K, C)``: those found without each fold.
+        ``(K, C)``: the offsets found without each fold.
     believed : str
-        The frequencies that the network believed in.
+        The class frequencies that the network was found to assume.
     """
 
     head: HeadWeights
@@ -94,7 +94,7 @@ def decide_labels(head: HeadWeights, judge: Judge) -> Decided:
 
 
 def plain_decision(judge: Judge, classes: Sequence[Any] | None, prior: Tensor) -> Any:
-    """The most probable class, or every label above one half."""
+    """Return the rule of the most probable class, or of every label above one half."""
     if judge.rows.targets.dim() > 1:
         return LabelThresholds([0.5] * judge.size)
     return Decision(np.eye(judge.size), classes=classes, prior=prior.numpy(), metric=judge.metric)
@@ -103,7 +103,7 @@ def plain_decision(judge: Judge, classes: Sequence[Any] | None, prior: Tensor) -
 def constrained_decision(
     logits: Tensor, judge: Judge, classes: Sequence[Any] | None, **constraints: Any
 ) -> Decision:
-    """The decision under constraints, for validation logits by a network that did not see the rows."""
+    """Tune the decision under constraints, on validation logits of a network that was not trained on the rows."""
     return tune_decision(
         logits.double().softmax(1),
         judge.rows.targets,
@@ -118,7 +118,7 @@ def constrained_decision(
 def _tuned(
     probabilities: Tensor, rows: HeadRows, judge: Judge, classes: Sequence[Any] | None = None
 ) -> Decision:
-    # No guard of its own: whether the stage is kept is decided by all folds together.
+    # It needs no guard, because all folds together decide whether the stage is kept.
     return tune_decision(
         probabilities,
         rows.targets,

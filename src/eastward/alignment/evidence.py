@@ -1,8 +1,8 @@
-"""How the validation rows judge a stage: its value, and what it gains with its error.
+"""How validation rows judge a stage: its value, its gain, and the error of the gain.
 
-Counting right and wrong decisions of a few hundred rows is a coarse measure: most stages change a handful of them, or
-none. So a stage is judged by the metric of *soft* decisions, the one that training maximises: a row near the boundary
-counts in part, and every row says something. Decision note 31 has the figures.
+Counting the correct decisions of a few hundred rows is a coarse measure, because most stages change only a handful of
+them. So a stage is judged by the metric of *soft* decisions, which training maximises, too. A row near the boundary
+counts in part, and every row contributes. Decision note 31 has the figures.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["Gain", "Judge"]
 
 FOLDS = 3
 BOOTSTRAPS = 100
-# Of the soft decisions: as warm as training starts, and without kinks (decision note 31).
+# The step of the soft decisions: as warm as training starts, and without kinks (decision note 31).
 TEMPERATURE, STEP = 0.2, "sigmoid"
-# An interval of 95 % is so many standard errors wide.
+# Width of a 95 % interval in standard errors.
 WIDTH = 3.92
 
 
 class Gain(NamedTuple):
-    """What a stage gains (positive is better), and its standard error."""
+    """The gain of a stage (positive is better), and its standard error."""
 
     gain: float
     error: float
 
     def passes(self, hurdle: float) -> bool:
-        """Whether the gain is more than so many standard errors; no change at all gains nothing.
+        """Whether the gain exceeds this many standard errors; no change at all gains nothing.
 
         Examples
         --------
@@ -51,22 +51,22 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """Validation rows, weighted to the frequencies that one is judged by, and dealt out to folds.
+    """Validation rows, weighted to the frequencies that count, and split into folds.
 
     Attributes
     ----------
     rows : HeadRows
-        Validation rows; their weights are those of the judgement.
+        Validation rows; their weights are those that count.
     metric : Metric
-        What counts.
+        The metric that judges.
     size : int
-        Classes or labels.
+        Number of classes or labels.
     folds : Tensor
-        ``(N,)``: what a stage learns from validation rows, it learns without the fold that it decides.
+        ``(N,)``: a stage that learns from validation rows does so without the fold that it decides.
     grouped : bool
-        Whether rows of one sample have to be resampled together.
+        Whether rows of one sample must be resampled together.
     seed : int
-        Of the bootstrap.
+        Seed of the bootstrap.
     """
 
     rows: HeadRows
@@ -78,11 +78,11 @@ class Judge:
 
     @classmethod
     def of(cls, rows: HeadRows, metric: Metric, size: int, *, grouped: bool, seed: int) -> Judge:
-        """Deal the rows out to folds; rows of one sample, and rows of a class, evenly."""
+        """Split the rows into folds: samples stay whole, and classes are spread evenly."""
         return cls(rows, metric, size, _folds(rows, grouped=grouped, seed=seed), grouped, seed)
 
     def value(self, chosen: Tensor) -> float:
-        """The metric of decisions, as anybody counts it."""
+        """Compute the metric of hard decisions."""
         targets, weight = self.rows.targets, self.rows.weight
         if targets.dim() > 1:
             counts = multilabel_counts(chosen.double(), targets, sample_weight=weight)
@@ -91,7 +91,7 @@ class Judge:
         return float(self.metric(table))
 
     def counted_gain(self, before: Tensor, after: Tensor) -> Gain:
-        """What one set of decisions gains over another on the same rows."""
+        """Compute the gain of one set of decisions over another on the same rows."""
         found = decision_gain(
             before,
             after,
@@ -106,7 +106,7 @@ class Judge:
         return Gain(found.gain, (found.high - found.low) / WIDTH)
 
     def soft_gain(self, before: Tensor, after: Tensor) -> Gain:
-        """What the soft decisions of logits ``(N, C)`` gain over those of others, with a paired bootstrap error."""
+        """Compute the gain of soft decisions of logits ``(N, C)`` over others, with a paired bootstrap."""
         pair = [_memberships(logits, self.rows.targets) for logits in (before, after)]
         merit = Merit(self.metric, self.size, exclusive=self.rows.targets.dim() == 1)
         weight = self.rows.weight.double().unsqueeze(1)
@@ -122,7 +122,7 @@ class Judge:
         return Gain(second - first, float(torch.cat(gains).std()))
 
     def _merits(self, merit: Merit, memberships: Tensor, weights: Tensor) -> Tensor:
-        """The metric of soft decisions ``(N, C)`` under several weightings ``(N, B)``; higher is better."""
+        """Compute the metric of soft decisions ``(N, C)`` under several weightings ``(N, B)``; higher is better."""
         targets = self.rows.targets
         if merit.needs_matrix:
             rows = [
@@ -139,7 +139,7 @@ class Judge:
 
 
 def _memberships(logits: Tensor, targets: Tensor) -> Tensor:
-    """Soft decisions: degrees of classes that sum to one, or the degree to which each label is given."""
+    """Compute soft decisions: degrees of classes that sum to one, or a degree for each label."""
     if targets.dim() == 1:
         return soft_memberships(logits.double().softmax(1), TEMPERATURE, step=STEP)
     given = logits.double().sigmoid().flatten()

@@ -1,7 +1,7 @@
-"""The head alone, trained by the metric: features computed once, the exact gradient of all rows.
+"""Train only the head by the metric, with the exact gradient of all rows on features computed once.
 
-Several heads train side by side, one for each fold of the validation rows that it does without, and one for all rows:
-they see the same features, so that one matrix product serves them all.
+Several heads train side by side: one for each fold of the validation rows, without that fold, and one for all rows.
+They share the features, so one matrix product serves them all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["HeadOptions", "aligned_heads"]
 
 
 class HeadOptions(NamedTuple):
-    """How the head is trained: Adam steps, their size, and the pull back to the start."""
+    """How the head is trained: number and size of Adam steps, and the pull back to the start."""
 
     steps: int = 120
     learning_rate: float = 0.02
@@ -37,25 +37,25 @@ def aligned_heads(
     prior: Tensor | None,
     options: HeadOptions,
 ) -> list[HeadWeights]:
-    r"""The heads that the metric wants, each not far from where it starts.
+    r"""Train heads for the metric, each kept near its start.
 
     .. math:: \min_w\; 1 - M_T(w) + \lambda \lVert w - w_0 \rVert^2
 
     The temperature T falls from 0.2 to 0.05, and the result is the mean of the weights over the last third of the
-    steps. Features are measured in units of their root mean square, so that a step means the same in every network.
+    steps. Features are divided by their root mean square, so that a step has the same size in every network.
 
     Parameters
     ----------
     starts : sequence of HeadWeights
-        K heads, already at a good decision.
+        K heads with a good decision already.
     rows : HeadRows
         N rows.
     used : Tensor
-        ``(K, N)`` booleans: the rows that each head may learn from.
+        ``(K, N)`` booleans: the rows from which each head may learn.
     metric : Metric
-        To be maximised.
+        The metric to maximise.
     prior : Tensor, optional
-        ``(C,)`` frequencies that one is judged by; None for labels.
+        ``(C,)`` class frequencies that count; None for labels.
     options : HeadOptions
         Steps, learning rate, and weight of the proximal term.
 
@@ -101,7 +101,7 @@ def aligned_heads(
 
 
 def _logits(features: Tensor, weight: Tensor, bias: Tensor, *, single: bool) -> Tensor:
-    """``(K, N, C)`` logits of K heads, ``(K, O, F)`` and ``(K, O)``."""
+    """Compute logits ``(K, N, C)`` of K heads with weights ``(K, O, F)`` and biases ``(K, O)``."""
     heads, outputs = bias.shape
     flat = torch.addmm(bias.flatten(), features, weight.flatten(0, 1).T)
     found = flat.view(-1, heads, outputs).transpose(0, 1)

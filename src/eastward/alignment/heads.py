@@ -1,4 +1,4 @@
-"""The last linear layer of a network: found by what it puts out, and changed by a scale and a shift."""
+"""Find the last linear layer of a network by its output, and change it by a scale and a shift."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class HeadWeights(NamedTuple):
-    """Weight ``(O, F)`` and bias ``(O,)`` in float32; logits of features ``(N, F)`` are ``features @ weight.T + bias``.
+    """Weight ``(O, F)`` and bias ``(O,)`` in float32, so that the logits are ``features @ weight.T + bias``.
 
-    ``single``: the only output is the logit of class 1, and class 0 has the logit zero.
+    ``single`` means that the only output is the logit of class 1; class 0 has the logit zero.
     """
 
     weight: Tensor
@@ -30,12 +30,12 @@ class HeadWeights(NamedTuple):
     single: bool = False
 
     def logits(self, features: Tensor) -> Tensor:
-        """``(N, C)`` logits; a single one is widened to two columns, which decide alike."""
+        """Compute logits ``(N, C)``; a single logit becomes two columns with the same decision."""
         found = features @ self.weight.T + self.bias
         return torch.cat([torch.zeros_like(found), found], dim=1) if self.single else found
 
     def changed(self, scale: float, shift: Tensor) -> HeadWeights:
-        """Logits times a scale, plus a shift ``(C,)``; a shift of all classes alike changes nothing."""
+        """Multiply logits by a scale and add a shift ``(C,)``; an equal shift of all classes changes nothing."""
         own = (shift[1:] - shift[:1] if self.single else shift).to(self.bias)
         return self._replace(weight=self.weight * scale, bias=self.bias * scale + own)
 
@@ -53,7 +53,7 @@ class Layout:
     single : bool
         Whether the network has one logit for two classes.
     class_axis : int
-        Where the logits have their classes: 1, or -1.
+        Axis of the classes in the logits: 1 or -1.
     dense : bool
         Whether a sample has many rows (pixels, tokens).
     """
@@ -65,14 +65,14 @@ class Layout:
     dense: bool
 
     def rows(self, output: Tensor) -> Tensor:
-        """``(M, C)`` logits, a single one widened to two columns."""
+        """Return logits ``(M, C)``; a single logit becomes two columns."""
         if self.single:
             flat = output.reshape(-1, 1)
             return torch.cat([torch.zeros_like(flat), flat], dim=1)
         return output.movedim(self.class_axis, -1).reshape(-1, self.size)
 
     def targets(self, given: Tensor, ignore_index: int) -> Tensor:
-        """``(M,)`` or ``(M, L)`` targets; ignored ones are -100."""
+        """Return targets ``(M,)`` or ``(M, L)``; ignored ones are -100."""
         flat = given.movedim(self.class_axis, -1).reshape(-1, self.size) if self.labels else given
         flat = flat if self.labels else flat.reshape(-1)
         flat = torch.where(flat == ignore_index, -100, flat)
@@ -81,7 +81,7 @@ class Layout:
 
 @dataclass
 class Seen:
-    """What went into a layer and came out of it."""
+    """Input and output of a layer in one pass."""
 
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Head:
-    """The layer of a network that makes its logits.
+    """The layer of a network that outputs its logits.
 
     Attributes
     ----------
@@ -103,14 +103,14 @@ class Head:
     layout: Layout
 
     def weights(self, model: nn.Module) -> HeadWeights:
-        """A copy of its weights in this network."""
+        """Copy the weights of the head in this network."""
         layer: Any = model.get_submodule(self.name)
         weight = layer.weight.detach().float().flatten(1).cpu()
         bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float().cpu()
         return HeadWeights(weight, bias.clone(), self.layout.single)
 
     def put(self, model: nn.Module, weights: HeadWeights) -> None:
-        """Change the layer of this network to these weights; a bias is made where there is none."""
+        """Set the weights of the head in this network; a missing bias is added."""
         layer: Any = model.get_submodule(self.name)
         with torch.no_grad():
             layer.weight.copy_(weights.weight.reshape(layer.weight.shape))
@@ -119,14 +119,14 @@ class Head:
             layer.bias.copy_(weights.bias)
 
     def features(self, model: nn.Module, seen: Seen) -> Tensor:
-        """``(M, F)`` rows of what went into the layer."""
+        """Return the input of the layer as rows ``(M, F)``."""
         given = _only(seen.inputs, self.name)
         axis = 1 if isinstance(model.get_submodule(self.name), _POINTWISE) else -1
         return given.movedim(axis, -1).flatten(0, -2)
 
 
 def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward | None) -> Head:
-    """The layer whose output the network returns as logits, and how its rows lie.
+    """Find the layer whose output the network returns as logits, and the layout of its rows.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
     batch : Batch
         On the model's device.
     name : str, optional
-        Its path, such as ``"classifier.fc"``; None: whichever linear layer puts out the logits.
+        Its path, such as ``"classifier.fc"``; None searches all linear layers.
     forward : callable, optional
         How the model is called.
     """
@@ -165,7 +165,7 @@ def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Te
 
 @contextmanager
 def watched(layers: dict[str, nn.Module]) -> Iterator[dict[str, Seen]]:
-    """Note what goes into and comes out of layers."""
+    """Record input and output of layers."""
     seen = {name: Seen() for name in layers}
 
     def note(own: Seen) -> Any:
@@ -194,7 +194,7 @@ def check_numbers(argument: str, values: Tensor) -> None:
 
 
 def check_precision(model: nn.Module) -> None:
-    """Weights in half precision cannot take small steps."""
+    """Refuse weights in half precision, which cannot take small steps."""
     half = next((p for p in model.parameters() if p.dtype in _HALF), None)
     if half is not None:
         advice = "Pass model.float(), and precision='bf16-mixed' to compute in half precision."
@@ -202,7 +202,7 @@ def check_precision(model: nn.Module) -> None:
 
 
 def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """Every layer that could be a head, by its path."""
+    """Return every layer that could be a head, by its path."""
 
     def fits(layer: nn.Module) -> bool:
         if isinstance(layer, _POINTWISE):
@@ -223,7 +223,7 @@ def _named(model: nn.Module, name: str, layers: dict[str, nn.Module]) -> nn.Modu
 
 
 def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
-    """Whether what the layer put out is what the network returned, up to the order of its axes."""
+    """Whether the network returned the output of the layer, up to the order of its axes."""
     if not seen.outputs or seen.outputs[-1].numel() != output.numel():
         return False
     own = seen.outputs[-1]
@@ -232,7 +232,7 @@ def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
     if own.dim() == output.dim() and isinstance(layer, nn.Linear):
         turned = own.movedim(-1, 1)
         return turned.shape == output.shape and torch.equal(turned, output)
-    # A single logit without its axis.
+    # A single logit may have lost its axis.
     return own.shape[-1] == 1 and torch.equal(own.flatten(), output.flatten())
 
 
@@ -249,7 +249,7 @@ def _no_head(name: str | None, layers: dict[str, nn.Module]) -> None:
 
 
 def _check_own(model: nn.Module, name: str, layer: Any, seen: Seen) -> None:
-    """The head must be used once, share its weights with nobody, and be free to learn."""
+    """Check that the head is used once, does not share its weights, and is not frozen."""
     _only(seen.inputs, name)
     places = [
         path
@@ -275,7 +275,7 @@ def _only(seen: list[Tensor], name: str) -> Tensor:
 
 
 def _layout(output: Tensor, targets: Tensor, layer: nn.Module) -> Layout:
-    """Classes, one logit, or labels: what the shapes of outputs and targets say."""
+    """Infer classes, a single logit or labels from the shapes of outputs and targets."""
     if output.dim() > 1 and output.shape == targets.shape and output.shape[1] > 1:
         return Layout(output.shape[1], True, False, 1, output.dim() > 2)
     samples = max(1, len(output))

@@ -1,7 +1,7 @@
-"""The whole network, trained by the metric: stratified batches, a ladder of temperatures, the mean of the weights.
+"""Train the whole network by the metric: stratified batches, falling temperatures, averaged weights.
 
-The trainer of :mod:`eastward.training` trains K networks on rows in memory; this loop takes one network of a user's
-own, with outputs of any shape, through a user's own batches, step by step as :class:`AlignmentSchedule` says.
+The trainer of :mod:`eastward.training` trains K networks on rows in memory. This loop trains one network of the user,
+with outputs of any shape, on the user's own batches, following :class:`AlignmentSchedule` step by step.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = ["NetworkOptions", "Steps", "train_network"]
 
 logger = logging.getLogger("eastward")
 
-# Rows of the rarest class that a step should see, and batches that it may take to see them.
+# Rows of the rarest class that a step should contain, and the most batches that it may join for that.
 RAREST_ROWS, MOST_BATCHES = 4, 16
-# Every class in every batch takes batches of some size.
+# Batches need this many rows, so that each can contain every class.
 SMALLEST_BATCH = 256
 
 
 class NetworkOptions(NamedTuple):
-    """How the network is trained: epochs, the learning rate that it was trained with, and AdamW's weight decay."""
+    """Options of the network stage: epochs, the original learning rate, and AdamW's weight decay."""
 
     epochs: int = 12
     learning_rate: float = 1e-3
@@ -63,19 +63,19 @@ class Steps:
     Attributes
     ----------
     loader : iterable
-        The user's.
+        The user's loader.
     layout : Layout
         How outputs and targets become rows.
     targets : Tensor or None
-        Of every row, where the data set has an index and rows can be stratified.
+        Targets of every row, if the data set has an index and rows can be stratified.
     per_epoch : int
-        Optimiser steps of an epoch.
+        Optimiser steps in an epoch.
     parts : int
-        Batches of the loader in one step: more than one where a class is too rare for a batch.
+        Batches of the loader in one step; more than one if a class is too rare for a single batch.
     batch_size : int
-        Rows of a step, where rows can be chosen.
+        Rows of a step, if rows can be chosen.
     seed : int
-        Of the order of rows.
+        Seed of the order of rows.
     """
 
     loader: Any
@@ -96,12 +96,12 @@ class Steps:
         options: NetworkOptions,
         seed: int,
     ) -> Steps:
-        """Stratified rows where rows have an index and one class each; else the loader's batches, joined if need be."""
+        """Plan stratified steps if rows have an index and one class each; otherwise join the loader's batches."""
         own = rows_per_batch(loader, default=max(1, len(targets) // max(1, _length(loader))))
         if has_index(loader):
             choose = not (layout.dense or layout.labels)
             size = options.batch_size or max(SMALLEST_BATCH, own)
-            # More classes than rows in a batch: a step takes as many rows as give each class one.
+            # With more classes than rows in a batch, a step takes at least one row of each class.
             parts = max(1, math.ceil(int((mass > 0).sum()) / size)) if choose else 1
             labels = targets.reshape(len(targets)).long() if choose else None
             steps = max(1, round(len(targets) / (size * parts)))
@@ -113,7 +113,7 @@ class Steps:
         return cls(loader, layout, None, math.ceil(_length(loader) / parts), parts, own, seed)
 
     def epoch(self, number: int, processes: Processes) -> Iterator[list[Batch]]:
-        """The batches of each step of one epoch, the rows of this process."""
+        """Yield the batches of each step of an epoch, for this process."""
         if not has_index(self.loader):
             for group in in_groups(self.loader, self.parts):
                 yield [as_batch(raw) for raw in group]
@@ -142,14 +142,14 @@ def _length(loader: Any) -> int:
 
 
 class Rowwise(nn.Module):
-    """A user's network as the loss wants it: batches in, rows of logits out."""
+    """A wrapper around the user's network that takes batches and returns rows of logits."""
 
     def __init__(self, network: nn.Module, layout: Layout, forward: Forward | None) -> None:
         super().__init__()
         self.network, self.layout, self.call = network, layout, forward
 
     def forward(self, batch: Any) -> Tensor:
-        """``(M, C)`` logits of a batch."""
+        """Compute logits ``(M, C)`` of a batch."""
         return self.layout.rows(output_of(self.network, batch, self.call))
 
 
@@ -167,18 +167,18 @@ def train_network(
     identity: str = "",
     verbose: int = 0,
 ) -> bool:
-    """Train the network in place, from the decision that it starts at; False if it was stopped by hand.
+    """Train the network in place, starting from its decision; returns False if stopped by hand.
 
     Parameters
     ----------
     network : Module
-        Its largest logit is the decision to start from.
+        Its largest logit is the decision where training starts.
     steps : Steps
         Batches.
     metric : Metric
-        To be maximised.
+        The metric to maximise.
     prior : Tensor, optional
-        ``(C,)`` frequencies that one is judged by.
+        ``(C,)`` class frequencies that count.
     options : NetworkOptions
         Epochs, learning rate, weight decay.
     fabric : Fabric
@@ -186,7 +186,7 @@ def train_network(
     forward, ignore_index
         As in :func:`~eastward.align`.
     checkpoint : Path, optional
-        Written after every epoch; an unfinished one is continued.
+        Written after every epoch; unfinished training continues from it.
     identity : str
         A digest of data and settings.
     verbose : int
@@ -219,7 +219,7 @@ def train_network(
                     break
     except KeyboardInterrupt:
         if processes.many:
-            raise  # the others would wait for this one: a job is stopped from outside
+            raise  # with several processes the others would wait for this one, so a job is stopped from outside
         finished = False
     run.finish()
     network.eval()
@@ -236,7 +236,7 @@ def _epoch(
     fabric: Any,
     ignore_index: int,
 ) -> float:
-    """Every step of an epoch; the mean loss."""
+    """Run every step of an epoch, and return the mean loss."""
     model.train()
     values: list[float] = []
     for place, batches in enumerate(steps.epoch(number, Processes(fabric))):
@@ -251,7 +251,7 @@ def _epoch(
 
 
 def _backward(loss: EASTLoss, model: Any, batches: Sequence[Any], fabric: Any) -> float:
-    """The gradient of all batches of a step together."""
+    """Compute the gradient of all batches of a step together."""
     if len(batches) > 1:
         return float(exact_backward(loss, model, batches, backward=fabric.backward))
     inputs, targets, *weight = batches[0]
@@ -261,7 +261,7 @@ def _backward(loss: EASTLoss, model: Any, batches: Sequence[Any], fabric: Any) -
 
 
 def _on_device(batch: Batch, layout: Layout, ignore_index: int, fabric: Any) -> tuple[Any, ...]:
-    """A batch as the network takes it, its targets in rows, and the weights of the rows if there are any."""
+    """Move a batch to the device, with its targets as rows, and weights if there are any."""
     targets = fabric.to_device(layout.targets(batch.targets, ignore_index))
     inputs = batch._replace(inputs=fabric.to_device(batch.inputs))
     if batch.weight is None:
@@ -296,7 +296,7 @@ def _resumed(
     run: ScheduleRun,
     processes: Processes,
 ) -> int:
-    """Go on from a checkpoint; the number of finished epochs."""
+    """Continue from a checkpoint, and return the number of finished epochs."""
     if path is None:
         return 0
     found = load_checkpoint(path, identity, caller=CALLER) if processes.first else None

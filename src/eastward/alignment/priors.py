@@ -1,8 +1,8 @@
-r"""Class frequencies: those that the network believes in, and those that it is judged by.
+r"""Class frequencies: those that the network assumes, and those that count.
 
-A network trained on long-tailed rows believes in their frequencies, :math:`\pi`. Judged by others, :math:`\pi'`, its
-probabilities become :math:`p'_i \propto p_i\,\pi'_i / \pi_i`, which is a shift of its logits:
-:math:`+\log \pi' - \log \pi`.
+A network trained on long-tailed rows assumes their frequencies, :math:`\pi`. If other frequencies :math:`\pi'` count,
+its probabilities become :math:`p'_i \propto p_i\,\pi'_i / \pi_i`. That is a shift of its logits by
+:math:`\log \pi' - \log \pi`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["Adjustment", "adjustment", "judged_weight", "target_prior"]
 
 
 class Adjustment(NamedTuple):
-    """A scale and a shift ``(C,)`` of logits, after which softmax gives calibrated probabilities for the judged rows.
+    """A scale and a shift ``(C,)`` of logits that give calibrated probabilities for the frequencies that count.
 
-    ``believed``: the frequencies that the network turned out to believe in, "training" or "balanced".
+    ``believed`` names the frequencies that the network was found to assume, "training" or "balanced".
     """
 
     scale: float
@@ -32,7 +32,7 @@ class Adjustment(NamedTuple):
 
 
 def target_prior(prior: Any, train: Tensor) -> Tensor:
-    """Frequencies ``(C,)`` that one is judged by: those of training, equal ones, or given ones.
+    """Return the frequencies ``(C,)`` that count: those of training, equal ones, or given ones.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def target_prior(prior: Any, train: Tensor) -> Tensor:
 
 
 def judged_weight(rows: HeadRows, target: Tensor) -> Tensor:
-    """Weights ``(N,)`` under which the rows have the frequencies ``target``, with mean one."""
+    """Compute weights ``(N,)`` with mean one that give the rows the frequencies ``target``."""
     mass = rows.class_mass(len(target))
     ratio = torch.where(mass > 0, target / mass.clamp_min(1e-300), 0.0)
     weight = rows.weight * ratio[rows.targets]
@@ -63,10 +63,11 @@ def judged_weight(rows: HeadRows, target: Tensor) -> Tensor:
 
 
 def adjustment(logits: Tensor, rows: HeadRows, train: Tensor, target: Tensor) -> Adjustment:
-    """The scale and shift under which held-out labels are most likely, of two.
+    """Choose between two scales and shifts by the likelihood of held-out labels.
 
-    A network trained plainly believes in the frequencies of training; one trained with class weights, resampling or a
-    logit-adjusted loss in equal ones. Nobody has to say which: the likelihood of the validation labels does.
+    A network trained without class weights assumes the frequencies of training. One trained with class weights,
+    resampling or a logit-adjusted loss assumes equal ones. The user need not say which, because the likelihood of the
+    validation labels shows it.
     """
     present = (train > 0).double()
     found = [
@@ -79,7 +80,7 @@ def adjustment(logits: Tensor, rows: HeadRows, train: Tensor, target: Tensor) ->
 def _under(
     logits: Tensor, rows: HeadRows, name: str, believed: Tensor, target: Tensor
 ) -> tuple[float, Adjustment]:
-    """Log-loss for the judged rows if the network believes in these frequencies, and what to change then."""
+    """Compute the log-loss under the assumption of these frequencies, with the adjustment."""
     logits = logits.double()
     own = judged_weight(rows, believed)
     map_ = fit_calibration(logits.softmax(1), rows.targets, "temperature", sample_weight=own)

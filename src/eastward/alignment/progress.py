@@ -1,4 +1,4 @@
-"""What a person sees while a stage runs: a bar in a terminal, log lines elsewhere."""
+"""Progress of a stage: a bar in a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Progress:
     Parameters
     ----------
     name : str
-        What is going on.
+        Name of the stage.
     total : int
-        Steps.
+        Number of steps.
     verbose : int
-        0: log lines at level DEBUG; more: a bar in a terminal, log lines at level INFO elsewhere.
+        0 writes log lines at level DEBUG. More shows a bar in a terminal, and log lines at level INFO elsewhere.
     done : int, default=0
         Steps that are finished already.
 
@@ -48,7 +48,7 @@ class Progress:
         return self
 
     def advance(self, numbers: str) -> None:
-        """One step further."""
+        """Advance by one step."""
         self.done += 1
         level = logging.INFO if self.verbose and self.bar is None else logging.DEBUG
         logger.log(level, "%s %d/%d: %s", self.name, self.done, self.total, numbers)

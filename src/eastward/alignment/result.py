@@ -1,4 +1,4 @@
-"""What `align` returns, and how it reads."""
+"""The result of `align`, and how it is printed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Alignment"]
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """A network aligned with a metric, the decision that goes with it, and what each stage brought.
+    """A network aligned with a metric, with its decision and the gain of each stage.
 
     Attributes
     ----------
     model : Module
-        In evaluation mode. Unless the decision says otherwise, its largest logit is the decision (a single logit, or
-        that of a label: above zero).
+        The aligned network, in evaluation mode. Unless ``decision`` says otherwise, its largest logit is the decision.
+        A single logit, or that of a label, decides at zero.
     decision : Decision or LabelThresholds
-        From the probabilities of ``model`` (softmax, or sigmoid) to decisions.
+        Turns probabilities of ``model`` (softmax or sigmoid) into decisions.
     report : dict
         Plain values: ``metric``, ``prior``, ``head``, ``stages`` (each with ``value``, ``gain``, ``error``, ``kept``,
         ``seconds``) and ``notes``.
@@ -37,7 +37,7 @@ class Alignment:
     layout: Layout
 
     def decide(self, logits: Tensor) -> Tensor:
-        """Decisions for outputs of ``model``, in the shape of its targets; -1 where nothing is decided."""
+        """Decide outputs of ``model``, in the shape of its targets; -1 where nothing is decided."""
         rows = self.layout.rows(logits.detach()).double()
         if self.layout.labels:
             flat = self.decision.decide(torch.sigmoid(rows))
@@ -61,7 +61,7 @@ class Alignment:
 
 
 def _words(stage: dict[str, Any], width: int) -> str:
-    """One line for a stage."""
+    """Format one line for a stage."""
     name = stage["stage"].ljust(width)
     if stage["gain"] is None:
         return (

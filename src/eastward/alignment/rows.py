@@ -1,4 +1,4 @@
-"""Features of all rows, computed once: what the head sees of training and validation data."""
+"""Compute the features of all training and validation rows once, for the head."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class HeadRows:
-    """Rows as the head sees them.
+    """The input of the head: features, targets and weights of rows.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class HeadRows:
     weight : Tensor
         ``(N,)`` in float64.
     groups : Tensor
-        ``(N,)``: the sample that a row is of; rows of one image are not independent.
+        ``(N,)``: the sample that a row belongs to, because rows of one image are not independent.
     """
 
     features: Tensor
@@ -43,13 +43,13 @@ class HeadRows:
         return len(self.targets)
 
     def taken(self, chosen: Tensor) -> HeadRows:
-        """The rows ``chosen``, by index or mask."""
+        """Select the rows ``chosen``, by index or mask."""
         return HeadRows(
             self.features[chosen], self.targets[chosen], self.weight[chosen], self.groups[chosen]
         )
 
     def class_mass(self, size: int) -> Tensor:
-        """Weight of each class, ``(C,)``; of each label's positives."""
+        """Compute the weight of each class ``(C,)``, or of each label's positives."""
         if self.targets.dim() > 1:
             return self.weight @ (self.targets == 1).double()
         return torch.zeros(size, dtype=torch.float64).index_add(0, self.targets, self.weight)
@@ -63,7 +63,7 @@ class Collected(NamedTuple):
 
 
 def concatenated(first: HeadRows, second: HeadRows) -> HeadRows:
-    """All rows of both; samples of the second are other samples."""
+    """Concatenate the rows of two collections, with separate samples."""
     start = int(first.groups.max()) + 1 if len(first) else 0
     return _together([first, replace(second, groups=second.groups + start)])
 
@@ -85,10 +85,10 @@ def collect_rows(
     max_rows: int,
     generator: torch.Generator,
 ) -> Collected:
-    """One pass in evaluation mode over the loader ``argument``.
+    """Collect rows in one pass over a loader, in evaluation mode.
 
-    No more than about ``max_rows`` rows are kept, chosen in each batch so that rare classes stay; their weights say how
-    many rows they stand for.
+    At most about ``max_rows`` rows are kept. They are chosen in each batch such that rare classes stay. Their weights
+    say how many rows they stand for.
     """
     layer = model.get_submodule(head.name)
     parts: list[HeadRows] = []
@@ -107,7 +107,7 @@ def collect_rows(
         rows = replace(rows, groups=rows.groups + start)
         targets.append(batch.targets.cpu() if not head.layout.dense else torch.zeros(samples))
         if kept + len(rows) > max_rows // 2:
-            # The further on, the fewer rows of a batch: what is still free is shared out.
+            # Later batches contribute fewer rows, because they share the room that is left.
             room = max(head.layout.size, (max_rows - kept) // 8)
             rows = thinned(rows, head.layout.size, room, generator)
         parts.append(rows)
@@ -141,7 +141,7 @@ def _rows(
 
 
 def thinned(rows: HeadRows, size: int, room: int, generator: torch.Generator) -> HeadRows:
-    """At most about ``room`` of the rows, equally many of each class where there are; weights keep the mass of classes.
+    """Keep about ``room`` rows, with equally many of each class if possible; weights keep the mass of classes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What an aligned stage does at each optimiser step, for any training loop.
+"""The plan of an aligned stage, step by step, for any training loop.
 
-The plan is a frozen record; the only thing with a memory is the mean of the weights, kept by :class:`ScheduleRun`. The
-loop of :func:`eastward.align`, Lightning, Hugging Face and skorch all follow the same plan through that class.
+The plan is a frozen record. Only the mean of the weights has a state, kept by :class:`ScheduleRun`. The loop of
+:func:`eastward.align`, Lightning, Hugging Face and skorch all follow the plan through that class.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ __all__ = ["AlignmentSchedule", "ScheduleRun", "still_batch_norm"]
 
 @dataclass(frozen=True)
 class AlignmentSchedule:
-    r"""What to minimise, at which temperature, and which weights to average, at step k of an aligned stage.
+    r"""A plan for an aligned stage: what to minimise, at which temperature, and which weights to average.
 
-    The stage follows a training with cross-entropy: a fifth of its learning rate, a fixed ladder of temperatures from
-    0.2 down to 0.05, and the mean of the weights over the last third of the steps. It has no early stopping, because a
-    small validation set cannot tell one step from the next.
+    The stage follows training with cross-entropy. It takes a fifth of the learning rate, lowers the temperature from
+    0.2 to 0.05 on a fixed ladder, and averages the weights over the last third of the steps. There is no early
+    stopping, because a small validation set cannot tell one step from the next.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
-        What the network is judged by.
+        The metric that judges the network.
     steps : int
-        Optimiser steps of the stage; half as many as the training had is a good start.
+        Optimiser steps of the stage; half as many as in training is a good start.
     prior : array-like, optional
-        ``(C,)``: the class frequencies that the network is judged by. Give them whenever the frequencies of the batches
-        are different ones: the batches are stratified or resampled, or the test set is balanced and training is not.
-        None: those of each batch.
+        ``(C,)``: the class frequencies that count. Pass them whenever those of the batches differ: the batches are
+        stratified or resampled, or the test set is balanced and training is not. None takes those of each batch.
     temperatures : sequence of float
         The ladder; its entries share the steps equally.
     average_last : float, default=1/3
-        Share of the steps, at the end, whose weights are averaged.
+        Share of the steps at the end whose weights are averaged.
 
     Examples
     --------
@@ -87,21 +86,21 @@ class AlignmentSchedule:
         object.__setattr__(self, "temperatures", tuple(float(one) for one in self.temperatures))
 
     def __call__(self, step: int) -> float:
-        """The temperature at ``step``; after the last one, the lowest."""
+        """Return the temperature at ``step``; the lowest one after the last step."""
         rungs = self.temperatures
         return rungs[min(step * len(rungs) // self.steps, len(rungs) - 1)]
 
     def averages(self, step: int) -> bool:
-        """Whether the weights after ``step`` enter the mean."""
+        """Whether the weights after ``step`` count in the mean."""
         first = min(round(self.steps * (1 - self.average_last)), self.steps - 1)
         return first <= step < self.steps
 
     def learning_rate(self, of_training: float) -> float:
-        """The learning rate of the stage: a fifth of the one that the network was trained with."""
+        """Return the learning rate of the stage: a fifth of the one used in training."""
         return _checks.positive("AlignmentSchedule", "learning_rate", of_training) / 5
 
     def loss(self, **options: Any) -> EASTLoss:
-        """The loss to minimise, with further options of :class:`eastward.EASTLoss`."""
+        """Make the loss to minimise, with further options of :class:`eastward.EASTLoss`."""
         return EASTLoss(
             self.metric, **{"prior": self.prior, "temperature": self.temperatures[0], **options}
         )
@@ -112,17 +111,17 @@ class AlignmentSchedule:
 
 
 class ScheduleRun:
-    """A schedule on its way: sets the temperature before a step, takes the weights into the mean after it.
+    """A running schedule: sets the temperature before each step, and averages weights after it.
 
     Parameters
     ----------
     schedule : AlignmentSchedule
         The plan.
     model : Module
-        What is trained. Its batch norm keeps the statistics that it has, because those of stratified or small batches
-        are not those of the data.
+        The model in training. Its batch norm keeps its statistics, because those of stratified or small batches are not
+        those of the data.
     loss : EASTLoss
-        Whose temperature is set.
+        The loss whose temperature is set.
     """
 
     def __init__(self, schedule: AlignmentSchedule, model: nn.Module, loss: Any) -> None:
@@ -132,17 +131,17 @@ class ScheduleRun:
         self._handles = [norm.register_forward_pre_hook(_be_still) for norm in _batch_norms(model)]
 
     def before(self, step: int) -> None:
-        """Set the temperature of this step, and keep the statistics of batch norm still."""
+        """Set the temperature of this step, and freeze the statistics of batch norm."""
         self.loss.temperature = self.schedule(step)
         still_batch_norm(self.model)
 
     def after(self, step: int) -> None:
-        """Take the weights into the mean, if it is time."""
+        """Add the weights to the mean, if the plan says so."""
         if self.schedule.averages(step):
             self._averaged().update_parameters(self.model)
 
     def finish(self) -> None:
-        """Load the mean into the model, if the stage came that far, and let batch norm go."""
+        """Load the mean into the model, if there is one, and release batch norm."""
         for handle in self._handles:
             handle.remove()
         if self.mean is not None:
@@ -154,17 +153,17 @@ class ScheduleRun:
         return self.mean
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean so far, for a checkpoint."""
+        """Return the mean so far, for a checkpoint."""
         return {} if self.mean is None else dict(self.mean.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""
         if state:
             self._averaged().load_state_dict(state)
 
 
 def still_batch_norm(model: nn.Module) -> None:
-    """Let batch norm use the statistics that it has, and leave them as they are.
+    """Freeze batch norm: use its statistics without updating them.
 
     Examples
     --------
@@ -183,6 +182,6 @@ def _be_still(norm: nn.Module, _given: Any) -> None:
 
 
 def _batch_norms(model: nn.Module) -> list[nn.Module]:
-    """Layers that have statistics of their own."""
-    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the class that all batch norms share
+    """Return the layers with running statistics."""
+    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the base class of all batch norms
     return [one for one in model.modules() if isinstance(one, kind) and one.track_running_stats]

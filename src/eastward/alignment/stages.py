@@ -1,4 +1,4 @@
-"""The three stages of `align`, each a candidate that the validation rows judge, and the refit."""
+"""The three stages of `align`, each judged by validation rows, and the refit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eastward.training.checkpoint import fingerprint
 
 __all__ = ["STAGES", "run_stage"]
 
-# Logits of all heads that train side by side, 200 MB in float32; of more rows, some stand for all.
+# The most logits of heads that train side by side, 200 MB in float32; with more rows, a sample is used.
 NUMBERS_AT_ONCE = 50_000_000
 
 
@@ -32,10 +32,10 @@ def run_stage(work: Work, name: str) -> None:
 
 
 def _decision_stage(work: Work) -> None:
-    """What is shipped is a rule that counts, so it is judged by counting."""
+    """Try the decision stage; the decision is a hard rule, so it is judged by hard decisions."""
     start, held = work.start, work.valid
     labels = work.head.layout.labels
-    # Thresholds of labels go into the bias, so that a logit above zero is the decision.
+    # Thresholds of labels go into the bias, so that labels are decided at a logit of zero.
     head = start.head.changed(1.0, start.offsets) if labels else start.head
     decision = None if labels else start.decision
     judged = _by_fold(_starts(work)[:-1], held.features, work.judge.folds)
@@ -46,13 +46,13 @@ def _decision_stage(work: Work) -> None:
 
 
 def _starts(work: Work) -> list[HeadWeights]:
-    """Where training starts: at the decision found without each fold, and at that of all rows."""
+    """Return the starts of training: the decision found without each fold, and that of all rows."""
     shifts = [*work.start.by_fold, work.start.offsets]
     return [work.start.head.changed(1.0, shift) for shift in shifts]
 
 
 def _head_stage(work: Work) -> None:
-    """The head contains the decision, which it starts from: both are compared with the network as given."""
+    """Try the head stage; it starts from the decision, so both are compared with the given network."""
     started = time.perf_counter()
     candidate = _head_candidate(work, "head", work.base, _starts(work), work.train.rows, work.valid)
     found = work.judge.soft_gain(work.given.judged, candidate.judged)
@@ -67,10 +67,10 @@ def _head_candidate(
     train: HeadRows,
     valid: HeadRows,
 ) -> Candidate:
-    """A head for all rows, and for each fold one that did without it, which decides it."""
+    """Train a head on all rows, and one without each fold, which decides that fold."""
     folds, room = work.judge.folds, NUMBERS_AT_ONCE // (len(starts) * work.judge.size)
     generator = torch.Generator().manual_seed(work.judge.seed)
-    # Rows that are left out of a large set are found again by their group, which is not used here.
+    # The group of a row is not needed here, so it stores the row's number in a large set.
     own = replace(valid, groups=torch.arange(len(valid)))
     own = thinned(own, work.judge.size, max(1, room // 2), generator)
     train = thinned(train, work.judge.size, max(1, room - len(own)), generator)
@@ -84,7 +84,7 @@ def _head_candidate(
 
 
 def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> Tensor:
-    """Logits of each row by the head of its fold."""
+    """Compute the logits of each row with the head of its fold."""
     logits = heads[0].logits(features)
     for fold, head in enumerate(heads[1:], start=1):
         logits[folds == fold] = head.logits(features[folds == fold])
@@ -92,7 +92,7 @@ def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> T
 
 
 def _network_stage(work: Work) -> None:
-    """The whole network, and its head once more if heads are wanted."""
+    """Try the network stage, followed by the head stage if that is wanted."""
     started = time.perf_counter()
     if not _can_learn(work):
         return
@@ -101,7 +101,7 @@ def _network_stage(work: Work) -> None:
     finished = _train(work, network, work.loaders[0], work.train.targets, "network")
     valid = work.features(network, "valid_loader", work.loaders[1]).rows
     own = work.head.weights(network)
-    # What the start took from a fold is taken back where the fold judges.
+    # The start used labels of every fold, so its effect is removed from the fold that judges.
     shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
     if "head" in work.options["stages"]:
         train = work.features(network, "train_loader", work.loaders[0]).rows
@@ -118,7 +118,7 @@ def _network_stage(work: Work) -> None:
 
 
 def _can_learn(work: Work) -> bool:
-    """Whether anything but the head is free to learn."""
+    """Whether any parameter outside the head can be trained."""
     layer = work.base.get_submodule(work.head.name)
     own = {id(value) for value in layer.parameters()}
     if any(value.requires_grad and id(value) not in own for value in work.base.parameters()):
@@ -128,7 +128,7 @@ def _can_learn(work: Work) -> bool:
 
 
 def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: str) -> bool:
-    """Train a network by the metric; False if it was stopped by hand."""
+    """Train a network by the metric; returns False if stopped by hand."""
     options = work.options
     settings = NetworkOptions(
         options["epochs"], options["learning_rate"], options["weight_decay"], options["batch_size"]
@@ -153,7 +153,7 @@ def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: s
 
 
 def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
-    """A digest of all that decides how training goes."""
+    """Compute a digest of everything that determines training."""
     chosen = (
         name,
         settings,
@@ -167,7 +167,7 @@ def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
 
 
 def _refit(work: Work) -> None:
-    """The network stage once more, with the validation rows; nothing is left to judge it."""
+    """Repeat the network stage with the validation rows; no rows are left to judge it."""
     started = time.perf_counter()
     network = copy.deepcopy(work.base)
     work.head.put(network, _starts(work)[-1])

@@ -1,4 +1,4 @@
-"""An alignment on its way: what all stages share, the candidates that they make, and the best so far."""
+"""The state of an alignment: what all stages share, their candidates, and the best so far."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["Candidate", "Work", "collected"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network with its head, and what it makes of validation rows that it did not learn from.
+    """A network with its head, and its predictions for validation rows that it did not learn from.
 
     Attributes
     ----------
     name : str
         The stage that made it.
     network : Module
-        Its body.
+        The network without its head.
     head : HeadWeights
-        The last layer.
+        Its last layer.
     chosen : Tensor
-        Decisions.
+        Its decisions.
     judged : Tensor
-        ``(N, C)`` logits whose largest is the decision (of labels: positive where one is given).
+        ``(N, C)`` logits whose largest is the decision; for labels, positive means given.
     logits : Tensor
         ``(N, C)`` logits of probabilities.
     decision : Decision, optional
-        None where the largest logit decides.
+        None if the largest logit decides.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Candidate:
 
 @dataclass
 class Work:
-    """An alignment on its way: what all stages share, and the best so far."""
+    """The state of an alignment: what all stages share, and the best candidate so far."""
 
     base: nn.Module
     head: Head
@@ -73,19 +73,19 @@ class Work:
 
     @property
     def prior(self) -> Tensor | None:
-        """Frequencies for the loss; labels have none."""
+        """Class frequencies for the loss; None for labels."""
         return None if self.head.layout.labels else self.target
 
     def features(self, network: nn.Module, argument: str, loader: Any) -> Collected:
-        """One pass over a loader."""
+        """Collect features in one pass over a loader."""
         return collected(network, self.head, argument, loader, self.fabric, self.options)
 
     def decided(self, logits: Tensor) -> Tensor:
-        """Classes, or indicators of labels, that the logits alone decide for."""
+        """Decide logits for classes, or for indicators of labels."""
         return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
 
     def consider(self, candidate: Candidate, found: Gain, seconds: float) -> bool:
-        """Note a stage, and keep it if the validation rows prefer it."""
+        """Record a stage, and keep it if the validation rows prefer it."""
         kept = found.passes(self.options["evidence"])
         self.note(candidate.name, self.judge.value(candidate.chosen), seconds, found, kept=kept)
         if kept:
@@ -101,7 +101,7 @@ class Work:
         *,
         kept: bool = True,
     ) -> None:
-        """Put a stage into the report."""
+        """Add a stage to the report."""
         gain, error = (None, None) if found is None else found
         entry = {"stage": stage, "value": value, "gain": gain, "error": error}
         self.stages.append({**entry, "kept": kept, "seconds": seconds})
@@ -110,7 +110,7 @@ class Work:
 def collected(
     network: nn.Module, head: Head, argument: str, loader: Any, fabric: Any, options: dict[str, Any]
 ) -> Collected:
-    """What the head sees of every row of a loader, in one pass."""
+    """Collect the input of the head for every row of a loader, in one pass."""
     return collect_rows(
         network,
         head,
