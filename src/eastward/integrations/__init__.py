@@ -1,1 +1,1 @@
-"""Adapters to other frameworks, one thin file each, behind an extra of its name."""
+"""Adapters to other frameworks: one thin file each, with an extra of the same name."""

@@ -1,10 +1,10 @@
-"""The one line that names a missing extra."""
+"""The error message for a missing extra."""
 
 from __future__ import annotations
 
 
 def missing_extra(module: str, error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """The error to raise when ``module`` cannot be imported without ``extra``.
+    """Make the error for a ``module`` that cannot be imported without ``extra``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Lightning: callbacks that anneal, align, remember their state in checkpoints, and log surrogate and true metric.
+"""Lightning callbacks that anneal, align, and log the surrogate and the true metric.
 
 The module keeps its own ``training_step``; its loss is an :class:`eastward.EASTLoss` in an attribute. Under DDP the
-loss sums its table over the processes by itself. ``accumulate_grad_batches`` averages the losses of micro-batches,
-which is no metric of the whole: give the loss ``running=0.9``, or use :func:`exact_training_step` for the gradient of
+loss sums its table over the processes. ``accumulate_grad_batches`` averages the losses of micro-batches, which is not
+the metric of the whole batch. Give the loss ``running=0.9``, or use :func:`exact_training_step` for the gradient of
 the full batch, on one device or under DDP.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["AlignmentCallback", "AnnealingCallback", "TrueMetric", "exact_traini
 
 
 class AnnealingCallback(Callback):
-    """Sets ``pl_module.<loss>.temperature`` at every epoch, keeps it in checkpoints, logs surrogate and true metric.
+    """A callback that sets the temperature of a loss at every epoch, and logs surrogate and true metric.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class AnnealingCallback(Callback):
     loss : str, default="loss"
         Name of the module's attribute that holds the loss.
     monitor : str, default="val_loss"
-        What a plateau is looked for in; to be minimised.
+        Name of the value that a plateau detector watches; lower is better.
     log_metric : bool, default=True
-        Whether the metric of everything that the loss is called on is logged at the end of an epoch.
+        Whether to log the metric of all calls of the loss at the end of an epoch.
 
     Notes
     -----
-    The temperature is logged as ``temperature``. For ``EASTLoss("f1_macro")`` the epoch's metric is logged as
-    ``train_true_f1_macro`` (of decisions, summed over batches and processes) and ``train_soft_f1_macro`` (of the
-    surrogate: mean over batches), those of validation and test with ``val_`` and ``test_``. A loss that is an attribute
-    of the module is also part of its ``state_dict``, buffers and all.
+    The temperature is set on ``pl_module.<loss>``, kept in checkpoints, and logged as ``temperature``. For
+    ``EASTLoss("f1_macro")`` the metric of an epoch is logged as ``train_true_f1_macro`` (of decisions, summed over
+    batches and processes) and ``train_soft_f1_macro`` (of the surrogate, averaged over batches). Validation and test
+    use the prefixes ``val_`` and ``test_``. A loss that is an attribute of the module is part of its ``state_dict``.
 
     Examples
     --------
@@ -76,19 +76,19 @@ class AnnealingCallback(Callback):
         self._watch: _Watch | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Begin to watch what the loss is called on."""
+        """Start recording the calls of the loss."""
         loss = _loss_of(pl_module, self.loss)
         if self.log_metric and isinstance(loss, EASTLoss):
             self._watch = _Watch(loss, trainer)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:  # noqa: ARG002
-        """Stop watching."""
+        """Stop recording."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
     def temperature_at(self, epoch: int) -> float:
-        """The temperature of an epoch."""
+        """Return the temperature of an epoch."""
         if isinstance(self.schedule, PlateauCooling):
             return self.schedule.temperature
         return float(self.schedule(epoch))
@@ -104,15 +104,15 @@ class AnnealingCallback(Callback):
         self._log_metric(pl_module, "train")
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Log those of validation."""
+        """Log surrogate and true metric of the validation batches."""
         self._log_metric(pl_module, "val")
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Log those of the test."""
+        """Log surrogate and true metric of the test batches."""
         self._log_metric(pl_module, "test")
 
     def _log_metric(self, pl_module: LightningModule, stage: str) -> None:
-        # Epochs of another loss, such as a warm start with cross-entropy, have nothing to log.
+        # Epochs with another loss, such as a warm start with cross-entropy, have nothing to log.
         found = {} if self._watch is None else self._watch.results(stage)
         for name, value in found.items():
             pl_module.log(name, value, sync_dist=True)
@@ -130,7 +130,7 @@ class AnnealingCallback(Callback):
         trainer.should_stop = trainer.should_stop or self.schedule.finished
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint has to remember."""
+        """Return the state for a checkpoint."""
         plateau = isinstance(self.schedule, PlateauCooling)
         cooling = self.schedule.state_dict() if plateau else None  # type: ignore[union-attr]  # just looked
         return {"temperature": self.temperature, "cooling": cooling}
@@ -147,16 +147,16 @@ class AnnealingCallback(Callback):
         pl_module: LightningModule,
         checkpoint: dict[str, Any],  # noqa: ARG002
     ) -> None:
-        """Put the temperature back where validation before the next epoch sees it."""
+        """Restore the temperature, for a validation before the next epoch."""
         if self.temperature is not None:
             _loss_of(pl_module, self.loss).temperature = self.temperature
 
 
 class AlignmentCallback(Callback):
-    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in Lightning's loop.
+    """A callback that runs the aligned stage of :func:`eastward.align` in Lightning's loop.
 
-    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
-    the last steps, and loads their mean when training ends.
+    It follows an :class:`eastward.AlignmentSchedule`: it sets the temperature before each optimiser step, freezes the
+    statistics of batch norm, averages the weights of the last steps, and loads their mean when training ends.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class AlignmentCallback(Callback):
         self._saved: dict[str, Any] = {}
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Begin, or go on from a checkpoint."""
+        """Begin, or continue from a checkpoint."""
         self.run = self.schedule.follow(pl_module, _loss_of(pl_module, self.loss))
         self.run.load_state_dict(self._saved)
 
@@ -202,17 +202,17 @@ class AlignmentCallback(Callback):
         batch: Any,  # noqa: ARG002
         batch_idx: int,  # noqa: ARG002
     ) -> None:
-        """Take the weights into the mean, after a batch that ended a step."""
+        """Add the weights to the mean, after a batch that ended a step."""
         if self.run is not None and trainer.global_step > self._step:
             self.run.after(self._step)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Load the mean."""
+        """Load the mean of the weights."""
         if self.run is not None:
             self.run.finish()
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean so far."""
+        """Return the mean so far."""
         return {} if self.run is None else self.run.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -221,12 +221,12 @@ class AlignmentCallback(Callback):
 
 
 class TrueMetric:
-    """The metric of the decisions of an epoch, summed over batches and processes, beside the surrogate.
+    """The true metric of an epoch, from decisions summed over batches and processes.
 
     Parameters
     ----------
     loss : EASTLoss
-        Whose metric it is.
+        The loss whose metric is computed.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class TrueMetric:
         self.table = part if self.table is None else self.table + part
 
     def compute(self) -> float:
-        """Value over all batches and processes since the last call; forgets them."""
+        """Compute the value over all batches and processes since the last call, and start again."""
         if self.table is None:
             _checks.fail("TrueMetric.compute", "updates", "at least one", "none")
         reduce = resolve_reduce(self.loss.process_group)
@@ -260,7 +260,7 @@ class TrueMetric:
 
 
 class _Watch:
-    """Sees every call of a loss, and keeps tables and sums of the running epoch of each stage."""
+    """Records every call of a loss: tables and sums of the current epoch of each stage."""
 
     def __init__(self, loss: EASTLoss, trainer: Trainer) -> None:
         self.loss, self.trainer = loss, trainer
@@ -278,7 +278,7 @@ class _Watch:
         self.values.setdefault(name, []).append(value.detach())
 
     def results(self, stage: str) -> dict[str, float]:
-        """Name and value of the epoch's metrics; nothing if the loss was not called."""
+        """Return name and value of the epoch's metrics; nothing if the loss was not called."""
         values = self.values.pop(stage, [])
         if not values:
             return {}
@@ -288,23 +288,23 @@ class _Watch:
         return {f"{stage}_true_{metric.name}": true, f"{stage}_soft_{metric.name}": soft}
 
     def close(self) -> None:
-        """See no more."""
+        """Stop recording."""
         self.handle.remove()
 
 
 def exact_training_step(
     module: LightningModule, loss: EASTLoss, micro_batches: Sequence[Any]
 ) -> Tensor:
-    """One optimiser step with the full-batch gradient of several micro-batches, for manual optimisation.
+    """Take one optimiser step with the full-batch gradient of several micro-batches.
 
     Parameters
     ----------
     module : LightningModule
-        With ``automatic_optimization = False``; called on inputs, it returns logits.
+        With ``automatic_optimization = False``; its forward pass returns logits.
     loss : EASTLoss
         Without ``running``.
     micro_batches : sequence of (inputs, targets) or (inputs, targets, sample_weight)
-        What together makes one batch.
+        The parts of one batch.
 
     Returns
     -------
@@ -333,7 +333,7 @@ def exact_training_step(
 
 
 class _InsideTrainingStep(nn.Module):
-    """The module as ``exact_backward`` wants a network: Lightning keeps DDP's wrapper, which can wait, elsewhere."""
+    """The module as a network for ``exact_backward``, with the ``no_sync`` of Lightning's DDP wrapper."""
 
     def __init__(self, module: LightningModule) -> None:
         super().__init__()
@@ -343,7 +343,7 @@ class _InsideTrainingStep(nn.Module):
         return self.module(inputs)
 
     def no_sync(self) -> Any:
-        """A context in which gradients stay in their process."""
+        """Return a context in which gradients are not synchronised."""
         wrapper: Any = self.module.trainer.strategy.model
         return wrapper.no_sync() if isinstance(wrapper, DistributedDataParallel) else nullcontext()
 

@@ -1,7 +1,7 @@
-"""MLflow: a model folder as a ``pyfunc`` model, to register it, to serve it over HTTP, to score a table with it.
+"""MLflow: use a model folder as a ``pyfunc`` model, to register it, serve it over HTTP, or score a table.
 
-MLflow's usual models are pickles. This one is the folder itself: it is checked when it is loaded, and nothing in it is
-executed (:func:`eastward.model_folder.load_model`).
+Most MLflow models are pickles. This one is the folder itself, which is checked on loading; nothing in it is executed
+(:func:`eastward.model_folder.load_model`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eastward.model_folder import TableModel, load_model
 
 try:
     with warnings.catch_warnings():
-        # MLflow warns about type hints of its own.
+        # MLflow warns about its own type hints.
         warnings.simplefilter("ignore")
         import mlflow.pyfunc
         from mlflow.models import ModelSignature
@@ -31,12 +31,12 @@ except ModuleNotFoundError as error:
 
 __all__ = ["FolderModel", "log_model", "save_model"]
 
-# Besides mlflow itself, what a machine needs to load the folder.
+# What a machine needs to load the folder, besides mlflow.
 REQUIREMENTS = (f"eastward[tabular,boost]=={__version__}",)
 
 
 class FolderModel:
-    """What MLflow asks for predictions: a frame in, a frame out.
+    """A model with MLflow's interface: a frame in, a frame out.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class FolderModel:
         self.model = model
 
     def predict(self, frame: Any, params: Any = None) -> pd.DataFrame:  # noqa: ARG002  # MLflow's signature
-        """A column ``prediction``, and one ``probability_…`` for each class, as ``eastward predict`` writes them.
+        """Predict a column ``prediction`` and one ``probability_…`` for each class, like ``eastward predict``.
 
         Parameters
         ----------
         frame : DataFrame
-            The columns of training by their names, in any order; further columns are ignored.
+            Has the columns of training, in any order; other columns are ignored.
         params : mapping, optional
             Not used.
 
@@ -87,26 +87,26 @@ def log_model(folder: Any, name: str = "model", **options: Any) -> Any:
     folder : path
         What ``eastward train --out`` wrote.
     name : str, default="model"
-        What the run calls it.
+        Its name in the run.
     **options
         Of :func:`mlflow.pyfunc.log_model`, such as ``registered_model_name``.
 
     Returns
     -------
     mlflow.models.model.ModelInfo
-        Its ``model_uri`` is what :func:`mlflow.pyfunc.load_model` takes.
+        Pass its ``model_uri`` to :func:`mlflow.pyfunc.load_model`.
     """
     with _quiet():
         return mlflow.pyfunc.log_model(name=name, **_described(folder), **options)
 
 
 def _load_pyfunc(path: str) -> FolderModel:
-    """The name that MLflow looks for in a loader module."""
+    """Load a model; MLflow looks for this name in a loader module."""
     return FolderModel(load_model(path))
 
 
 def _described(folder: Any) -> dict[str, Any]:
-    """Arguments of MLflow's functions; a folder that cannot be loaded is refused here, not on the server."""
+    """Make the arguments of MLflow's functions, and refuse a folder that cannot be loaded."""
     model = load_model(folder)
     names = [f"probability_{name}" for name in label_names(model.classes)]
     label: Any = AnyType
@@ -115,8 +115,8 @@ def _described(folder: Any) -> dict[str, Any]:
     return {
         "loader_module": __name__,
         "data_path": str(Path(folder)),
-        # No types of inputs: MLflow's would refuse a missing boolean, or a number that stands for a name. The folder
-        # checks what comes, and says in one sentence what is wrong.
+        # No input types: MLflow's would refuse a missing boolean, or a number used as a name. The folder checks its
+        # input itself, with a clear message.
         "signature": ModelSignature(outputs=Schema(outputs)),
         "metadata": {"columns": {column.name: column.kind for column in model.columns}},
         "pip_requirements": list(REQUIREMENTS),
@@ -126,6 +126,6 @@ def _described(folder: Any) -> dict[str, Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
-        # MLflow advises subclasses of its own and type hints, which a loader module has no use for.
+        # MLflow recommends its own subclasses and type hints, which a loader module does not need.
         warnings.simplefilter("ignore")
         yield

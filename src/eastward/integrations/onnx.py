@@ -1,4 +1,4 @@
-"""ONNX: a fitted classifier as one graph from raw features to probabilities, the tuned decision included."""
+"""ONNX: export a fitted classifier as one graph, from features to probabilities and tuned decisions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ OUTSIDE = (
 
 
 class _Graph(nn.Module):
-    """What ``predict_proba`` and ``predict`` compute, in torch operations alone."""
+    """``predict_proba`` and ``predict`` in torch operations alone."""
 
     def __init__(self, model: Any, outer: TunedDecisionClassifierCV | None) -> None:
         super().__init__()
         self.members = model.members_
         self.single = False
         self.multilabel = bool(model.multilabel_)
-        # For independent labels there are offsets alone; else each model calibrates and decides in turn.
+        # Independent labels only have offsets; otherwise each model calibrates and decides in turn.
         offsets = torch.as_tensor(model.offsets_).float() if self.multilabel else None
         self.register_buffer("offsets", offsets)
         self.maps = nn.ModuleList()
@@ -52,7 +52,7 @@ class _Graph(nn.Module):
         self.scaler = model.scaler_
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities and class indices (for independent labels, indicators)."""
+        """Compute probabilities and class indices (indicators for independent labels)."""
         if self.scaler is not None:
             features = self.scaler(features)
         logits = self._logits(features)
@@ -68,7 +68,7 @@ class _Graph(nn.Module):
         return probabilities, (probabilities @ last.matrix).argmax(dim=1)
 
     def _logits(self, features: Tensor) -> Tensor:
-        """Logits ``(K, n, C)``; a user's modules are called themselves: their wrapper counts rows in Python."""
+        """Compute logits ``(K, n, C)``; a user's modules are called without the wrapper that counts rows in Python."""
         if isinstance(self.members, StackedMLP):
             return self.members(features)  # type: ignore[no-any-return]  # a module
         return torch.stack([self._own_logits(module(features)) for module in _own(self.members)])
@@ -81,7 +81,7 @@ class _Graph(nn.Module):
 
 
 class _Decided(nn.Module):
-    """The calibration of a model, one scale and shift for each class; and its decision matrix."""
+    """The calibration of a model (a scale and a shift for each class) and its decision matrix."""
 
     def __init__(self, model: DecidingClassifier) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class _Decided(nn.Module):
             self.register_buffer(name, torch.tensor(part).float())
 
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Calibrated probabilities."""
+        """Calibrate probabilities."""
         if self.is_plain:
             return probabilities
         scales: Any = self.scales
@@ -106,7 +106,7 @@ class _Decided(nn.Module):
 
 
 def _own(members: SoloMember | SeparateMembers) -> list[nn.Module]:
-    """The user's modules."""
+    """Return the user's modules."""
     if isinstance(members, SoloMember):
         return [members.module]
     return [network.module for network in members.networks]  # type: ignore[misc]  # solo members
@@ -118,21 +118,22 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     Parameters
     ----------
     model : EASTClassifier, TunedDecisionClassifierCV of one, TableModel or path
-        Fitted, on numbers without gaps: words, dates and gaps stay outside the graph. Of a model folder, the part that
-        follows its preprocessing: the metadata name the ``features`` and the columns that they are made of.
+        Fitted on numbers without gaps, because words, dates and gaps stay outside the graph. For a model folder, the
+        graph begins after the preprocessing. Its metadata name the ``features`` and the columns behind them.
     path : path
-        Where to write; replaced as a whole.
+        The file to write; an existing one is replaced.
     example : Tensor, optional
-        Two inputs or more, for a module of one's own; the default network takes ``(n, n_features_in_)``.
+        At least two inputs, for a module of your own. The default network takes ``(n, n_features_in_)``.
 
     Notes
     -----
-    Input ``features``, float32, any number of rows. Outputs ``probabilities``, ``(n, n_classes)``, what
-    ``predict_proba`` returns, and ``classes``, positions in ``classes_`` (for independent labels indicators; the number
-    of classes where nothing is decided). The labels are in the file's metadata under ``classes``. Computed in float32;
-    :class:`eastward.EASTClassifier` computes its default network in float64, so numbers agree to about 1e-6.
+    The input is ``features``, float32, with any number of rows. The outputs are ``probabilities``, ``(n, n_classes)``
+    as from ``predict_proba``, and ``classes``. These are positions in ``classes_``, or the number of classes where
+    nothing is decided; independent labels give indicators. The metadata hold the labels under ``classes``. The graph
+    computes in float32, but :class:`eastward.EASTClassifier` computes its default network in float64. So numbers agree
+    to about 1e-6.
 
-    Trees stay outside: ensembles, boosting and forests are refused, with a sentence that says so.
+    Trees cannot be exported: ensembles, boosting and forests raise an error that says so.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def _parts(model: Any) -> tuple[Any, TunedDecisionClassifierCV | None]:
 
 
 def _described(model: TableModel) -> dict[str, str]:
-    """What the features of a folder's graph are, and what makes them."""
+    """Describe the features of a folder's graph, and the columns that they are made of."""
     names = [str(name) for name in model.vectorizer.get_feature_names_out()]
     found = {"features": names, "columns": feature_origins(model.vectorizer)}
     return {"preprocessing": OUTSIDE, **{key: json.dumps(value) for key, value in found.items()}}
@@ -197,7 +198,7 @@ def _described(model: TableModel) -> dict[str, str]:
 
 def _write(graph: nn.Module, example: Tensor, path: Path) -> None:
     with warnings.catch_warnings():
-        # the exporter warns about parts of torch itself
+        # the exporter warns about torch itself
         warnings.simplefilter("ignore")
         torch.onnx.export(
             graph,

@@ -1,6 +1,6 @@
-"""skorch: the criterion with the nonlinearity that belongs to it, and annealing.
+"""skorch: the loss as a criterion, with the matching nonlinearity, and annealing.
 
-``predict_proba`` of skorch returns raw logits for criteria that it does not know; the preset says what to do.
+``predict_proba`` of skorch returns raw logits for unknown criteria, so the preset sets the nonlinearity, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Aligning", "Annealing", "metric_criterion"]
 def metric_criterion(
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro", **options: Any
 ) -> dict[str, Any]:
-    """Keyword arguments that make the metric the criterion of a skorch classifier.
+    """Make keyword arguments for a skorch classifier with the metric as its criterion.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def metric_criterion(
     Returns
     -------
     dict
-        ``criterion``, its options, and ``predict_nonlinearity``: softmax of several logits, sigmoid (as two columns) of
-        a single one, sigmoid of each with ``multilabel=True``.
+        ``criterion``, its options, and ``predict_nonlinearity``: softmax for several logits, sigmoid (as two columns)
+            for a single one, sigmoid for each with ``multilabel=True``.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def metric_criterion(
     >>> preset["criterion"].__name__, preset["criterion__metric"], preset["criterion__temperature"]
     ('EASTLoss', 'f1_macro', 0.1)
     """
-    EASTLoss(metric, **options)  # a mistake is named here and not inside of fit
+    EASTLoss(metric, **options)  # so that a mistake is reported here, not inside fit
     multilabel = bool(options.get("multilabel", False))
     return {
         "criterion": EASTLoss,
@@ -69,7 +69,7 @@ def _class_probabilities(logits: Tensor) -> Tensor:
 
 
 class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
-    """Sets the criterion's temperature at every epoch.
+    """A callback that sets the temperature of the criterion at every epoch.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
         ``epoch -> temperature``, or a :class:`eastward.annealing.PlateauCooling`, which sees ``monitor`` after each
         epoch and ends training when cooling no longer helps.
     monitor : str, default="valid_loss"
-        Entry of the history in which a plateau is looked for.
+        Entry of the history that a plateau detector watches.
 
     Notes
     -----
-    Recorded in the history as ``temperature``. ``save_params(f_criterion=...)`` keeps the criterion's temperature.
+    The history records it as ``temperature``. ``save_params(f_criterion=...)`` saves the criterion's temperature.
     """
 
     def __init__(self, schedule: Schedule | PlateauCooling, *, monitor: str = "valid_loss") -> None:
@@ -106,10 +106,10 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
 
 
 class Aligning(Callback):  # type: ignore[misc]  # skorch is untyped
-    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in skorch's loop.
+    """A callback that runs the aligned stage of :func:`eastward.align` in skorch's loop.
 
-    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
-    the last steps, and loads their mean when training ends.
+    It follows an :class:`eastward.AlignmentSchedule`: it sets the temperature before each optimiser step, freezes the
+    statistics of batch norm, averages the weights of the last steps, and loads their mean when training ends.
 
     Parameters
     ----------
@@ -132,18 +132,18 @@ class Aligning(Callback):  # type: ignore[misc]  # skorch is untyped
             self.run_.before(self.step_)
 
     def on_batch_end(self, net: Any, *, training: bool = False, **_more: Any) -> None:  # noqa: ARG002
-        """Take the weights into the mean, if it is time."""
+        """Add the weights to the mean, if the plan says so."""
         if training:
             self.run_.after(self.step_)
             self.step_ += 1
 
     def on_train_end(self, net: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Load the mean."""
+        """Load the mean of the weights."""
         self.run_.finish()
 
 
 def check_criterion(caller: str, net: Any) -> None:
-    """The criterion must be one that has a temperature."""
+    """Check that the criterion has a temperature."""
     if not hasattr(net.criterion_, "temperature"):
         got, advice = type(net.criterion_).__name__, "Pass **metric_criterion(...) to the net."
         _checks.fail(caller, "criterion", "an EASTLoss", got, advice)

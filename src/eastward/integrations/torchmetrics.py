@@ -1,4 +1,4 @@
-"""torchmetrics: every metric by name as a ``torchmetrics.Metric``, true or soft."""
+"""torchmetrics: every metric as a ``torchmetrics.Metric``, true or soft."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["SoftMetric", "TrueMetric"]
 
 
 class TrueMetric(torchmetrics.Metric):
-    """The metric of the decisions: a confusion matrix that adds up over batches and processes.
+    """The true metric of decisions, from a confusion matrix that adds up over batches and processes.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
-        As in :func:`eastward.metrics.get`; averages over absent classes as scikit-learn does.
+        As in :func:`eastward.metrics.get`; it treats absent classes as scikit-learn does.
     num_classes : int
-        C, or the number of labels.
+        Number of classes or labels.
     multilabel : bool, default=False
-        Targets are indicators ``(N, C)``, and every column decides by itself.
+        Targets are indicators ``(N, C)``, and every column decides on its own.
     threshold : float, default=0.0
-        Where a single column decides: 0 for logits, 0.5 for probabilities.
+        Threshold of a single column: 0 for logits, 0.5 for probabilities.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     **options
         Of ``torchmetrics.Metric``.
 
@@ -68,7 +68,7 @@ class TrueMetric(torchmetrics.Metric):
             "TrueMetric", "num_classes", num_classes, at_least=1 if multilabel else 2
         )
         self.multilabel, self.threshold, self.ignore_index = multilabel, threshold, ignore_index
-        # Labels that do not exclude each other have no matrix, but four counts each.
+        # Labels that do not exclude each other have four counts each, not a matrix.
         rows = 4 if multilabel else self.num_classes
         blank = torch.zeros(rows, self.num_classes, dtype=torch.float64)
         self.add_state("table", blank, dist_reduce_fx="sum")
@@ -111,19 +111,19 @@ class TrueMetric(torchmetrics.Metric):
 
 
 class SoftMetric(torchmetrics.Metric):
-    """The surrogate of a loss over an epoch: soft tables that add up, not a mean of batch values.
+    """The surrogate of a loss over an epoch, from soft tables that add up over batches.
 
     Parameters
     ----------
     loss : EASTLoss
-        Whose surrogate is watched; its temperature at each update is used.
+        The loss to watch; each update uses its current temperature.
     **options
         Of ``torchmetrics.Metric``.
 
     Notes
     -----
-    ``compute`` returns the soft metric itself, ``1 - loss`` where higher is better. A loss with a class prior
-    normalises each batch by itself, and the sum is then an average over batches.
+    ``compute`` returns the soft metric, not the loss; it is not a mean of batch values. A loss with a class prior
+    normalises each batch on its own, so the result is then an average over batches.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class SoftMetric(torchmetrics.Metric):
             got = _checks.describe(loss)
             _checks.fail("SoftMetric", "loss", "an EASTLoss", got, error=TypeError)
         self.loss = loss
-        # A list, because the size of the table is known with the first batch only; its entries are summed.
+        # A list, because the size of the table is unknown before the first batch; its entries are summed.
         self.add_state("tables", [], dist_reduce_fx=None)
 
     @property
@@ -162,7 +162,7 @@ class SoftMetric(torchmetrics.Metric):
         """Value over everything seen, 0-d."""
         if len(self.tables) == 0:
             _checks.fail("SoftMetric.compute", "updates", "at least one", "none")
-        # Gathered over processes the entries come stacked; each is a table of one process.
+        # After gathering, the entries are stacked: one table for each process.
         stacked = torch.stack(
             [table.reshape(-1, *table.shape[-3:]).sum(0) for table in self.tables]
         )

@@ -1,8 +1,9 @@
-"""Hugging Face's Trainer: the metric as ``compute_loss_func``, its annealing, and ``compute_metrics``.
+"""Hugging Face's Trainer: the metric as ``compute_loss_func``, annealing, and ``compute_metrics``.
 
-The Trainer divides the loss of ``compute_loss_func`` neither by the accumulation steps nor by the processes: it expects
-a *sum* over items, divided by ``num_items_in_batch``, the items of all micro-batches in all processes. A loss of mean
-type comes out K times (and, with W processes, W times) too large. Here each micro-batch counts by its share of items.
+The Trainer does not divide the loss of ``compute_loss_func`` by the number of accumulation steps or processes. It
+expects a *sum* over items, divided by ``num_items_in_batch``, the items of all micro-batches in all processes. A mean
+would be too large by the number of steps, and again by the number of processes. Here each micro-batch counts by its
+share of items.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["AlignmentCallback", "AnnealingCallback", "MetricLoss", "compute_metr
 
 
 class MetricLoss:
-    """What :func:`metric_loss` returns: a ``compute_loss_func`` that holds an :class:`eastward.EASTLoss`.
+    """A ``compute_loss_func`` that holds an :class:`eastward.EASTLoss`; :func:`metric_loss` makes it.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class MetricLoss:
     def __call__(
         self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        """Loss of one micro-batch, at its share of the optimiser step."""
+        """Compute the loss of one micro-batch, times its share of the optimiser step."""
         logits = class_second(_logits(outputs), labels, multilabel=self.loss.multilabel)
         if self.loss.temperature.device != logits.device:
             self.loss.to(logits.device)
@@ -63,7 +64,7 @@ class MetricLoss:
 def metric_loss(
     metric: str | Metric | Callable[[Any], Tensor] = "f1_macro", **options: Any
 ) -> MetricLoss:
-    r"""The metric as a loss for ``Trainer(compute_loss_func=...)``, in the scale that the Trainer expects.
+    r"""Make the metric a loss for ``Trainer(compute_loss_func=...)``, scaled as the Trainer expects.
 
     .. math:: \ell = \sum_b \frac{n_b}{N} \ell_b
 
@@ -75,7 +76,7 @@ def metric_loss(
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a 0-d tensor.
     **options
-        Of :class:`eastward.EASTLoss`; ``running=0.9`` helps when micro-batches are too small for the metric.
+        Options of :class:`eastward.EASTLoss`; ``running=0.9`` helps if micro-batches are too small for the metric.
 
     Returns
     -------
@@ -85,8 +86,8 @@ def metric_loss(
 
     Notes
     -----
-    Under several processes the confusion matrix is summed over them first, so the gradient is that of one process
-    with all the data. Labels of -100 do not exist.
+    With several processes the confusion matrix is summed over them first, so the gradient is that of one process with
+    all the data. Labels of -100 are left out.
 
     Examples
     --------
@@ -101,20 +102,21 @@ def metric_loss(
 
 
 class AnnealingCallback(TrainerCallback):
-    """Sets the temperature by a schedule, and logs it.
+    """A callback that sets the temperature by a schedule, and logs it.
 
     Parameters
     ----------
     loss : MetricLoss
-        The one that the Trainer trains with.
+        The loss that the Trainer trains with.
     schedule : callable or PlateauCooling
         ``step -> temperature``, for example from :mod:`eastward.annealing`, or a
         :class:`eastward.annealing.PlateauCooling`, which sees ``monitor`` after each evaluation and ends training when
         cooling no longer helps.
     every : {"epoch", "step"}, default="epoch"
-        What a schedule counts. Epochs and steps are the Trainer's own, so a resumed run goes on where it was.
+        What a schedule counts. Epochs and steps are the Trainer's own, so a resumed run continues correctly.
     monitor : str, default="eval_loss"
-        What a plateau is looked for in; to be minimised. A resumed run looks through the Trainer's log again.
+        Name of the value that a plateau detector watches; lower is better. A resumed run reads it from the Trainer's
+        log again.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class AnnealingCallback(TrainerCallback):
         self._start = schedule.state_dict() if isinstance(schedule, PlateauCooling) else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Bring a plateau detector to where the run begins, or goes on."""
+        """Bring a plateau detector to the start of the run, or to where it resumes."""
         if isinstance(self.schedule, PlateauCooling) and self._start is not None:
             self.schedule.load_state_dict(self._start)
             for entry in state.log_history:
@@ -170,22 +172,23 @@ class AnnealingCallback(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **_more: Any,
     ) -> None:
-        """Put the temperature beside the loss, in what loggers still receive and in the history."""
+        """Log the temperature beside the loss, for loggers and in the history."""
         if logs is not None and "loss" in logs:
             logs["temperature"] = float(self.loss.loss.temperature)
             state.log_history[-1]["temperature"] = logs["temperature"]
 
 
 class AlignmentCallback(TrainerCallback):
-    """Follows an :class:`eastward.AlignmentSchedule`: the aligned stage of :func:`eastward.align`, in the Trainer.
+    """A callback that runs the aligned stage of :func:`eastward.align` in the Trainer.
 
-    Sets the temperature before each optimiser step, keeps the statistics of batch norm still, averages the weights of
-    the last steps, and loads their mean when training ends. A resumed run averages the steps that it takes itself.
+    It follows an :class:`eastward.AlignmentSchedule`: it sets the temperature before each optimiser step, freezes the
+    statistics of batch norm, averages the weights of the last steps, and loads their mean when training ends. A resumed
+    run averages only its own steps.
 
     Parameters
     ----------
     loss : MetricLoss
-        The one that the Trainer trains with: ``metric_loss(schedule.metric, prior=schedule.prior)``.
+        The loss that the Trainer trains with: ``metric_loss(schedule.metric, prior=schedule.prior)``.
     schedule : AlignmentSchedule
         Its ``steps`` are the Trainer's ``max_steps``.
     """
@@ -211,12 +214,12 @@ class AlignmentCallback(TrainerCallback):
             self.run.before(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Take the weights into the mean, if it is time."""
+        """Add the weights to the mean, if the plan says so."""
         if self.run is not None:
             self.run.after(state.global_step - 1)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Load the mean."""
+        """Load the mean of the weights."""
         if self.run is not None:
             self.run.finish()
 
@@ -227,7 +230,7 @@ def compute_metrics(
     multilabel: bool = False,
     ignore_index: int = -100,
 ) -> Callable[[Any], dict[str, float]]:
-    """The true metric for ``Trainer(compute_metrics=...)``, by the same name as the loss.
+    """Make a function of the true metric for ``Trainer(compute_metrics=...)``, named like the loss.
 
     Parameters
     ----------
@@ -236,7 +239,7 @@ def compute_metrics(
     multilabel : bool, default=False
         Labels are indicators, decided at logit zero.
     ignore_index : int, default=-100
-        Labels with this value do not exist.
+        Labels with this value are left out.
 
     Returns
     -------
@@ -270,7 +273,7 @@ def compute_metrics(
 
 
 def class_second(logits: Tensor, labels: Tensor, *, multilabel: bool) -> Tensor:
-    """Token logits ``(N, L, C)`` as torch's losses want them, ``(N, C, L)``; anything else as it is."""
+    """Transpose token logits ``(N, L, C)`` to ``(N, C, L)``, as torch's losses expect; others stay."""
     tokens = not multilabel and logits.dim() == labels.dim() + 1 and logits.dim() > 2
     return logits.movedim(-1, 1) if tokens else logits
 
