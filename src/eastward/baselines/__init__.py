@@ -1,7 +1,7 @@
-"""What the papers compare with: losses, a linear classifier, and a random forest for images.
+"""The papers' baselines: losses, a linear classifier, and a random forest for images.
 
-The losses need torch and numpy only (the adversarial one also scipy, when it is first called); the two estimators need
-scikit-learn and are loaded when first used.
+The losses need only torch and numpy; the adversarial one also needs scipy when it is first called. The two estimators
+need scikit-learn and are loaded on first use.
 """
 
 from __future__ import annotations

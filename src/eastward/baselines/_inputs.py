@@ -1,4 +1,4 @@
-"""Input of a baseline: the checks of our own losses, then log-probabilities and a weight for each sample."""
+"""The input of a baseline: checked like that of our losses, as log-probabilities and weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Samples(NamedTuple):
-    """Checked samples in a row.
+    """Checked, flat samples.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ def samples_of(
     ignore_index: int | None,
     check_inputs: bool,
 ) -> Samples:
-    """Checked, flat samples of ``(N,)``, ``(N, 1)``, ``(N, C)`` or ``(N, C, ...)`` logits."""
+    """Check and flatten samples of ``(N,)``, ``(N, 1)``, ``(N, C)`` or ``(N, C, ...)`` logits."""
     batch = prepare_batch(caller, logits, targets, sample_weight, False, ignore_index, check_inputs)
     scores, labels = at_least_float32(batch.logits), batch.targets
     given = batch.sample_weight
@@ -72,12 +72,12 @@ def samples_of(
 def _log_probabilities(scores: Tensor) -> Tensor:
     if scores.shape[1] > 1:
         return functional.log_softmax(scores, dim=1)
-    # log(1 - sigmoid(z)) is logsigmoid(-z), without the loss of digits of the difference
+    # log(1 - sigmoid(z)) is logsigmoid(-z), which loses no digits
     return torch.cat([functional.logsigmoid(-scores), functional.logsigmoid(scores)], dim=1)
 
 
 def positive_only(caller: str, samples: Samples) -> None:
-    """The loss is one for two classes, of which class 1 is the positive one."""
+    """Check that there are two classes; class 1 is the positive one."""
     if samples.num_classes != 2:
         advice = "Train one loss for each class against the rest, or use EASTLoss."
         expected = "of shape (N,), (N, 1) or (N, 2): the loss is binary"
@@ -85,13 +85,13 @@ def positive_only(caller: str, samples: Samples) -> None:
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Mean of ``values`` by ``weight``; zero, with zero gradient, where nothing has weight."""
+    """Average ``values`` by ``weight``; zero, with zero gradient, if all weights are zero."""
     total = weight.sum()
     return (values * weight).sum() / torch.where(total > 0, total, 1.0)
 
 
 def class_weight_vector(caller: str, value: object) -> Tensor | None:
-    """Class weights as a float32 tensor of numbers >= 0, or None."""
+    """Return class weights as a float32 tensor of numbers >= 0, or None."""
     if value is None:
         return None
     try:
@@ -112,7 +112,7 @@ def class_weight_vector(caller: str, value: object) -> Tensor | None:
 
 
 def balanced(caller: str, samples: Samples, class_weight: Tensor | None) -> Tensor:
-    """Per-sample factors ``(M,)`` of class weights; ones without."""
+    """Return the class weight of each sample ``(M,)``; ones without class weights."""
     if class_weight is None:
         return torch.ones_like(samples.weight)
     if len(class_weight) != samples.num_classes:

@@ -24,7 +24,7 @@ SOLVERS = {"exact": solve_game, "admm": solve_game_by_admm}
 
 
 class AdversarialFBetaLoss(nn.Module):
-    r"""What F-beta loses against an adversary who may choose the labels, but pays for leaving the truth.
+    r"""One minus the F-beta that an adversary leaves, who chooses the labels but pays for leaving the truth.
 
     .. math::
         \ell(z, y) = 1 - \Big( \min_Q \max_P \; \mathbb{E}_{\hat y \sim P,\, \check y \sim Q}
@@ -35,21 +35,21 @@ class AdversarialFBetaLoss(nn.Module):
     beta : float, default=1.0
         Below 1 favours precision, above 1 recall.
     max_batch : int, default=25
-        A larger batch is an error, or split. The game's cost grows with the third power of its size or faster.
+        A larger batch is an error, or is split. The cost grows at least with the third power of the batch size.
     solver : {"exact", "admm"}, default="exact"
         A linear program (HiGHS), or the published approximation, which takes longer.
     split : bool, default=False
         Cut a larger batch into games of at most ``max_batch`` samples, in order, and average their losses.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
-    For two classes; predict class 1 where the logit is positive. Convex in the logits and never negative. The gradient
-    is the adversary's marginals minus the labels: at an equilibrium the strategies' own change does not count
-    (envelope theorem). The game is solved on the CPU; the linear program needs scipy. An empty batch has loss 0.
+    The loss is for two classes: predict class 1 where the logit is positive. It is convex in the logits and never
+    negative. By the envelope theorem, its gradient is the adversary's marginals minus the labels. The game is solved on
+    the CPU; the linear program needs scipy. An empty batch has loss 0.
 
     References
     ----------
@@ -86,7 +86,7 @@ class AdversarialFBetaLoss(nn.Module):
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
 
     def forward(self, logits: Logits, targets: Targets) -> Scalar:
-        """Loss of one batch of ``(N,)``, ``(N, 1)`` or ``(N, 2)`` logits."""
+        """Compute the loss of one batch of ``(N,)``, ``(N, 1)`` or ``(N, 2)`` logits."""
         caller = "AdversarialFBetaLoss"
         batch = prepare_batch(
             caller, logits, targets, None, False, self.ignore_index, self.check_inputs
@@ -109,12 +109,12 @@ class AdversarialFBetaLoss(nn.Module):
             advice = "Use smaller batches, or split=True; max_batch=... allows more, at a price."
             got = f"{len(scores)} samples"
             _checks.fail("AdversarialFBetaLoss", "logits", expected, got, advice)
-        # nearly equal parts: a game of one or two samples would say little about F-beta
+        # nearly equal parts, because a game of one or two samples would say little about F-beta
         return list(zip(scores.tensor_split(count), labels.tensor_split(count), strict=True))
 
 
 def _positive_scores(caller: str, logits: Tensor) -> Tensor:
-    """The score of class 1, at least in float32: the logit, or the lead of the second of two."""
+    """Return the score of class 1 in float32 or wider: the logit, or the difference of two."""
     if logits.shape[1] > 2:
         expected = "of shape (N,), (N, 1) or (N, 2): the loss is binary"
         _checks.fail(caller, "logits", expected, f"{logits.shape[1]} classes")

@@ -1,4 +1,4 @@
-r"""The adversarial game, solved approximately as published: by the alternating direction method of multipliers.
+r"""Solve the adversarial game approximately, as published, by the alternating direction method of multipliers.
 
 The adversary's problem is :math:`\min_{Q \in \Delta} \langle E - \Psi, Q\rangle + h(T Q + D)`, where :math:`\Delta` is
 the polytope of marginals, h its support function (the predictor's best answer) and T linear. Every iteration projects
@@ -28,16 +28,16 @@ _TOLERANCE = 1e-9  # of an inequality between entries, relative to the largest
 def solve_game_by_admm(
     scores: Array, beta: float, iterations: int = PUBLISHED_ITERATIONS
 ) -> Equilibrium:
-    """The equilibrium of :func:`~eastward.baselines.adversarial_game.solve_game`, approximately.
+    """Approximate the equilibrium of :func:`~eastward.baselines.adversarial_game.solve_game`.
 
     Parameters
     ----------
     scores : ndarray
         The adversary's reward for a one, ``(n,)``.
     beta : float
-        Of F-beta.
+        The beta of F-beta.
     iterations : int, default=100
-        The published number; more come closer.
+        The published number; more iterations come closer.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def solve_game_by_admm(
 
 
 class _Game(NamedTuple):
-    """What does not depend on the scores: Z = T Q + D, and the inverses that least squares need."""
+    """The part of the game that does not depend on the scores: Z = T Q + D, and inverses for least squares."""
 
     factors: Array
     inverse_counts: Array
@@ -89,13 +89,13 @@ class _Game(NamedTuple):
         return _Game(factors, inverse_counts, *inverses)
 
     def payoffs(self, strategy: Array) -> Array:
-        """What each entry of the predictor's marginals earns."""
+        """Compute what each entry of the predictor's marginals earns."""
         none = 1 - (strategy @ self.inverse_counts).sum()
         earned: Array = strategy @ self.factors.T - none * self.inverse_counts
         return earned
 
     def least_squares(self, near: Array, payoffs: Array) -> Array:
-        """The X with the least ``|X - near|^2 + |T X + D - payoffs|^2``."""
+        """Find the X with the least ``|X - near|^2 + |T X + D - payoffs|^2``."""
         target = payoffs + self.inverse_counts
         pooled = (target @ self.inverse_counts).sum()
         right = near + target @ self.factors + pooled * self.inverse_counts
@@ -105,7 +105,7 @@ class _Game(NamedTuple):
 
 
 def best_answer(payoffs: Array) -> float:
-    """The most that marginals can earn: the k largest entries of the best column k, or nothing.
+    """Compute the most that marginals can earn: the k largest entries of the best column k, or nothing.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def best_answer(payoffs: Array) -> float:
 
 
 def project_on_marginals(matrix: Array) -> Array:
-    r"""The nearest matrix that is the marginals of a distribution over label vectors.
+    r"""Project a matrix on the marginals of distributions over label vectors.
 
     .. math::
         \Delta = \Big\{P \ge 0:\; P_{ik} \le \tfrac1k \sum_j P_{jk},\;
@@ -152,7 +152,7 @@ def project_on_marginals(matrix: Array) -> Array:
             break
         low, high, above = high, 2 * high, mass - 1
     below = mass - 1
-    # The mass falls piecewise linearly with its price: secants, where an end that stays twice counts half (Illinois).
+    # The mass falls piecewise linearly with its price, so use secants; an end that stays twice counts half (Illinois).
     side = 0
     for _ in range(_MOST_STEPS):
         middle = low + (high - low) * above / (above - below)
@@ -168,17 +168,17 @@ def project_on_marginals(matrix: Array) -> Array:
 
 
 def _with_price(matrix: Array, price: Array | float) -> tuple[Array, float]:
-    """Every column projected on its cone ``0 <= p <= sum(p) / k``, after a price; and the total mass."""
+    """Project every column on its cone ``0 <= p <= sum(p) / k`` after a price; return the total mass, too."""
     raised = matrix - price
     lift, cap = _lift_and_cap(raised)
     return np.clip(raised + lift, 0.0, cap), float(cap.sum())
 
 
 def _lift_and_cap(columns: Array) -> tuple[Array, Array]:
-    """The projection of column k is ``clip(a + lift, 0, cap)`` with sum ``k * cap``.
+    """Find lift and cap: the projection of column k is ``clip(a + lift, 0, cap)`` with sum ``k * cap``.
 
     If the ``i`` largest entries are at the cap and those up to the ``m``-th are positive, both follow from two linear
-    equations; all pairs (i, m) of all columns are tried at once, and the one that is consistent is taken.
+    equations. All pairs (i, m) of all columns are tried at once, and the consistent one is taken.
     """
     size = len(columns)
     descending = -np.sort(-columns, axis=0)
@@ -205,7 +205,7 @@ def _lift_and_cap(columns: Array) -> tuple[Array, Array]:
 
 
 def _consistent(gap: Array, lift: Array, cap: Array) -> tuple[Array, Array]:
-    """Lift and cap of the pair with the least violation; zero, the tip of the cone, where none is consistent."""
+    """Return lift and cap of the pair with the least violation; zero, the tip of the cone, if none is consistent."""
     size = gap.shape[2]
     flat = gap.reshape(size * size, size)
     chosen = flat.argmin(0)[None]

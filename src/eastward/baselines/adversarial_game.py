@@ -1,9 +1,9 @@
-r"""The game between a predictor and an adversary over the labels of a batch, solved exactly.
+r"""Solve the game between a predictor and an adversary over the labels of a batch exactly.
 
 Both players choose distributions over the :math:`2^n` label vectors. F-beta depends on a vector only through its
-number of ones and the hits, so that a distribution may be replaced by its marginals: :math:`Q_{il}` is the probability
-that label i is one *and* that l labels are. That makes the inner problem a linear program of about
-:math:`2 n^2` variables instead of :math:`2^n`.
+number of ones and the hits, so marginals can replace a distribution: :math:`Q_{il}` is the probability that label i
+is one *and* that l labels are. That makes the inner problem a linear program with about :math:`2 n^2` variables
+instead of :math:`2^n`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Equilibrium", "payoff_factors", "solve_game"]
 
 
 class Equilibrium(NamedTuple):
-    """Where neither player can gain.
+    """A point of the game where neither player can gain.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Equilibrium(NamedTuple):
 
 
 def payoff_factors(size: int, beta: float) -> Array:
-    """F-beta for each hit, by the number of predicted (rows) and of true ones (columns), both from 1 on.
+    """Compute F-beta per hit, by the number of predicted (rows) and true ones (columns), from 1 on.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def payoff_factors(size: int, beta: float) -> Array:
 
 
 def solve_game(scores: Array, beta: float) -> Equilibrium:
-    r"""The equilibrium for scores ``(n,)``, by a linear program.
+    r"""Compute the equilibrium for scores ``(n,)`` by a linear program.
 
     .. math::
         \min_Q \max_P \; \mathbb{E}\,[F_\beta(\hat y, \check y)] - \sum_i s_i \Pr(\check y_i = 1)
@@ -66,7 +66,7 @@ def solve_game(scores: Array, beta: float) -> Equilibrium:
     scores : ndarray
         The adversary's reward for a one, ``(n,)``.
     beta : float
-        Of F-beta.
+        The beta of F-beta.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def solve_game(scores: Array, beta: float) -> Equilibrium:
 
 
 def _scipy(module: str) -> Any:
-    """A module of scipy, when it is first needed: the other losses work without."""
+    """Import a module of scipy when it is first needed, because the other losses work without it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -102,7 +102,7 @@ def _scipy(module: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _program(size: int, beta: float) -> dict[str, Any]:
-    """The constraints, which do not depend on the scores.
+    """Build the constraints, which do not depend on the scores.
 
     Variables: Q (n x n, by rows) | gain | q_0 | q_l, the mass of vectors with l ones (n) | t_k (n) | slack (n x n).
     """

@@ -20,7 +20,7 @@ def class_weights(
     scheme: str = "inverse_frequency",
     effective_beta: float = 0.999,
 ) -> Tensor:
-    r"""Weights that make rare classes count as much as frequent ones, by either of two rules.
+    r"""Compute weights that make rare classes count as much as frequent ones, by one of two rules.
 
     .. math::
         w_y = \frac{n}{n_y} \qquad\text{or}\qquad
@@ -33,7 +33,7 @@ def class_weights(
     scheme : {"inverse_frequency", "effective_number"}, default="inverse_frequency"
         Lee's rule, on the left, or Cui's.
     effective_beta : float, default=0.999
-        Of Cui's rule, in [0, 1): 0 gives equal weights, close to 1 the inverse frequency.
+        The beta of Cui's rule, in [0, 1): 0 gives equal weights, close to 1 the inverse frequency.
 
     Returns
     -------

@@ -22,8 +22,8 @@ Array = NDArray[Any]
 class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""A linear classifier that is consistent for the F-beta of each sample's set of labels.
 
-    With L labels, F-beta of a sample needs :math:`L^2 + 1` probabilities only: that label j is there *and* that k
-    labels are, and that none is. Each is estimated by a logistic regression, which is a convex surrogate; the set of
+    With L labels, F-beta of a sample depends on only :math:`L^2 + 1` probabilities: that label j is present *and* k
+    labels are, and that none is. A logistic regression, which is a convex surrogate, estimates each of them. The set of
     labels with the highest expected F-beta then follows in closed form.
 
     .. math::
@@ -37,7 +37,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     regularization : float, default=1e-4
         Weight of the squared norm of the coefficients, beside the mean logistic loss.
     max_iter : int, default=200
-        Of each logistic regression.
+        Iterations of each logistic regression.
 
     Attributes
     ----------
@@ -46,15 +46,16 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     multilabel_ : bool
         Whether the targets were an indicator matrix.
     n_iter_ : int
-        Iterations of the regression that took most.
+        Iterations of the slowest regression.
     problems_ : list
         One ``(label, number of labels, LogisticRegression or constant probability)`` each; label -1 is *no label*.
 
     Notes
     -----
     The F-measure here is that of a sample's labels, averaged over samples, not that of a class over samples. With class
-    indices, of which every sample has exactly one, it is 1 or 0, only the problems for k = 1 remain, and the classifier
-    is one-vs-rest logistic regression: consistent for accuracy. That is what the papers' tables compare with.
+    indices every sample has exactly one label, so the F-measure is 1 or 0 and only the problems for k = 1 remain. The
+    classifier is then one-vs-rest logistic regression, which is consistent for accuracy. The papers' tables compare
+    with that.
 
     References
     ----------
@@ -112,7 +113,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def _labels(self, y: Array) -> Array:
-        """Zeros and ones ``(N, L)``; classes become one column each."""
+        """Return zeros and ones ``(N, L)``; classes become one column each."""
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
@@ -130,7 +131,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return y.astype(int)
 
     def _probability(self, X: Array, present: Array, sample_weight: Any) -> Any:
-        """A model of whether ``present``; the constant, where it never or always is."""
+        """Model the probability of ``present``; a constant if it never or always is."""
         if present.all() or not present.any():
             return float(present[0])
         # scikit-learn adds half the squared norm to C times the sum of losses
@@ -138,7 +139,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return model.fit(X, present, sample_weight=sample_weight)
 
     def joint_probabilities(self, X: Any) -> tuple[Array, Array]:
-        """Estimated probabilities of *no label*, ``(N,)``, and of *label j among k*, ``(N, L, L)`` from k = 1 on."""
+        """Estimate the probabilities of *no label*, ``(N,)``, and of *label j among k*, ``(N, L, L)`` from k = 1 on."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         size = len(self.classes_)
@@ -153,7 +154,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return none, joint
 
     def predict(self, X: Any) -> Array:
-        """Classes ``(N,)``, or sets of labels as zeros and ones ``(N, L)``."""
+        """Predict classes ``(N,)``, or sets of labels as zeros and ones ``(N, L)``."""
         none, joint = self.joint_probabilities(X)
         if not self.multilabel_:
             chosen: Array = self.classes_[joint[:, :, 0].argmax(1)]
@@ -167,16 +168,16 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 
 def best_label_sets(none: Array, joint: Array, beta: float) -> Array:
-    """The sets of highest expected F-beta, ``(N, L)`` zeros and ones.
+    """Find the sets of highest expected F-beta, as zeros and ones ``(N, L)``.
 
     Parameters
     ----------
     none : ndarray
-        Probability that no label is there, ``(N,)``.
+        Probability that no label is present, ``(N,)``.
     joint : ndarray
-        Probability that label j is there and that k labels are, ``(N, L, L)``, k from 1 on.
+        Probability that label j is present and that k labels are, ``(N, L, L)``, k from 1 on.
     beta : float
-        Of F-beta, which is 1 where a set without labels meets none.
+        The beta of F-beta, which is 1 if neither truth nor prediction has a label.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Classical classifiers on images: principal components first."""
+"""Classical classifiers on the principal components of images."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["image_forest", "on_principal_components"]
 def on_principal_components(
     estimator: Any, *, variance: float = 0.8, random_state: int | None = None
 ) -> Pipeline:
-    """A classifier on the principal components that explain a share of the variance of images.
+    """Put a classifier on the principal components that explain a share of the images' variance.
 
     Parameters
     ----------
     estimator : classifier
         Anything with fit and predict.
     variance : float, default=0.8
-        Share of the variance, strictly between 0 and 1; the papers take 80 per cent.
+        Share of the variance, strictly between 0 and 1; the default is the papers'.
     random_state : int, optional
-        Of the decomposition.
+        Seed of the decomposition.
 
     Returns
     -------
@@ -45,13 +45,13 @@ def on_principal_components(
     ['functiontransformer', 'pca', 'dummyclassifier']
     """
     share = _checks.in_unit_interval("on_principal_components", "variance", variance)
-    # The covariance of the pixels: much quicker than a decomposition of all images, and exact enough for a share.
+    # The covariance of the pixels is much faster than a decomposition of all images, and accurate enough for a share.
     components = PCA(share, svd_solver="covariance_eigh", random_state=random_state)
     return make_pipeline(FunctionTransformer(flattened), components, estimator)
 
 
 def flattened(images: Any) -> np.ndarray[Any, Any]:
-    """Images ``(N, ...)`` as rows of float32 numbers.
+    """Flatten images ``(N, ...)`` to rows of float32 numbers.
 
     Examples
     --------
@@ -70,18 +70,18 @@ def image_forest(
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> Pipeline:
-    """A random forest on the principal components of images.
+    """Make a random forest on the principal components of images.
 
     Parameters
     ----------
     variance : float, default=0.8
         As in :func:`on_principal_components`.
     n_estimators : int, default=100
-        Trees.
+        Number of trees.
     n_jobs : int, optional
         Processes that grow trees.
     random_state : int, optional
-        Of the forest and of the decomposition.
+        Seed of the forest and of the decomposition.
 
     Returns
     -------

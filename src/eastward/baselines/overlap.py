@@ -1,4 +1,4 @@
-"""Losses that are one minus an overlap of probabilities and labels: Dice, and the soft F-beta."""
+"""Losses that are one minus an overlap of probabilities and labels: Dice and soft F-beta."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DiceLoss", "SoftFBetaLoss"]
 
 
 class _OverlapLoss(nn.Module):
-    """One minus an overlap, of the positive class of two or averaged over the classes of the batch."""
+    """One minus an overlap: of the positive class of two, or averaged over the classes of the batch."""
 
     def __init__(self, *, ignore_index: int | None, check_inputs: bool) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _OverlapLoss(nn.Module):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch; shapes as in :func:`~eastward.metric_loss`, without multilabel problems."""
+        """Compute the loss of one batch; shapes as in :func:`~eastward.metric_loss`, but not multilabel."""
         samples = samples_of(
             type(self).__name__,
             logits,
@@ -43,12 +43,12 @@ class _OverlapLoss(nn.Module):
         return torch.where(samples.weight.sum() > 0, loss, loss * 0).to(result_dtype(logits))
 
     def loss_of(self, samples: Samples) -> Tensor:
-        """The loss of checked samples."""
+        """Compute the loss of checked samples."""
         raise NotImplementedError
 
 
 def _columns(samples: Samples) -> tuple[Tensor, Tensor]:
-    """Probabilities and indicators of the classes that count: class 1 of two, else all."""
+    """Return probabilities and indicators of the classes that count: class 1 of two, else all."""
     probabilities = samples.log_probabilities.exp()
     indicators = one_hot(samples.targets, samples.num_classes).to(probabilities.dtype)
     if samples.num_classes == 2:
@@ -57,7 +57,7 @@ def _columns(samples: Samples) -> tuple[Tensor, Tensor]:
 
 
 def _mean_over_present(overlaps: Tensor, true_mass: Tensor) -> Tensor:
-    """Mean over classes with true samples; of one class, its own value."""
+    """Average over classes with true samples; a single class gives its own value."""
     if len(overlaps) == 1:
         return overlaps[0]
     present = (true_mass > 0).to(overlaps.dtype)
@@ -74,19 +74,20 @@ class DiceLoss(_OverlapLoss):
     squared : bool, default=True
         Squares in the denominator, as in V-Net; False gives the soft F1.
     per_sample : bool, default=False
-        Take the coefficient of every sample over its classes and average these, as the published code of
-        *Bridging the Gap* does, instead of each class over the samples.
+        Compute the coefficient of every sample over its classes, and average over samples, as the published code of
+        *Bridging the Gap* does. By default it is computed for every class over the samples.
     smooth : float, default=0.0
-        s, at least 0; a positive one gives a batch without positives a gradient.
+        The s in the formula, at least 0. A positive s gives a batch without positives a gradient.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
-    Two classes: the coefficient of class 1. More: the mean over classes with true samples. Without smoothing, a batch
-    without positives has loss 1 and no gradient. Per sample and with two classes, the negatives never have a gradient.
+    With two classes it is the coefficient of class 1, with more the mean over classes with true samples. Without
+    smoothing, a batch without positives has loss 1 and no gradient. With ``per_sample`` and two classes, the negatives
+    never have a gradient.
 
     References
     ----------
@@ -116,7 +117,7 @@ class DiceLoss(_OverlapLoss):
             _checks.fail("DiceLoss", "smooth", ">= 0", smooth)
 
     def loss_of(self, samples: Samples) -> Tensor:
-        """One minus the mean coefficient."""
+        """Compute one minus the mean coefficient."""
         probabilities, indicators = _columns(samples)
         sizes = probabilities**2 if self.squared else probabilities
         if self.per_sample:
@@ -148,8 +149,8 @@ class SoftFBetaLoss(_OverlapLoss):
 
     Notes
     -----
-    Two classes: F-beta of class 1. More: the mean over classes with true samples. A batch without positives has loss 1
-    and no gradient; :class:`~eastward.EASTLoss` has one.
+    With two classes it is F-beta of class 1, with more the mean over classes with true samples. A batch without
+    positives has loss 1 and no gradient; :class:`~eastward.EASTLoss` has a gradient there.
 
     References
     ----------
@@ -176,7 +177,7 @@ class SoftFBetaLoss(_OverlapLoss):
         self.beta = beta
 
     def loss_of(self, samples: Samples) -> Tensor:
-        """One minus the mean F-beta."""
+        """Compute one minus the mean F-beta."""
         probabilities, indicators = _columns(samples)
         weight = samples.weight.unsqueeze(1)
         found, true = (weight * probabilities * indicators).sum(0), (weight * indicators).sum(0)

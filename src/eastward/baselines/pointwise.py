@@ -23,7 +23,7 @@ __all__ = ["BalancedCrossEntropyLoss", "FocalLoss", "MAELoss", "focal_terms"]
 
 
 class PointwiseLoss(nn.Module):
-    """Mean over samples of ``class weight * term``; shapes and checks as in :class:`~eastward.EASTLoss`."""
+    """A mean over samples of ``class weight * term``; shapes and checks as in :class:`~eastward.EASTLoss`."""
 
     class_weight: Tensor | None
 
@@ -39,7 +39,7 @@ class PointwiseLoss(nn.Module):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch; shapes as in :func:`~eastward.metric_loss`, without multilabel problems."""
+        """Compute the loss of one batch; shapes as in :func:`~eastward.metric_loss`, but not multilabel."""
         caller = type(self).__name__
         samples = samples_of(
             caller,
@@ -53,12 +53,12 @@ class PointwiseLoss(nn.Module):
         return weighted_mean(terms, samples.weight).to(result_dtype(logits))
 
     def terms(self, samples: Samples) -> Tensor:
-        """The loss of each sample, ``(M,)``."""
+        """Compute the loss of each sample, ``(M,)``."""
         raise NotImplementedError
 
 
 class BalancedCrossEntropyLoss(PointwiseLoss):
-    r"""Cross-entropy in which every class weighs according to its rarity.
+    r"""Cross-entropy in which rare classes have more weight.
 
     .. math:: \ell = -\frac1n \sum_i w_{y_i} \log p_{i, y_i}
 
@@ -69,15 +69,15 @@ class BalancedCrossEntropyLoss(PointwiseLoss):
     scheme, effective_beta
         The rule for the weights; see :func:`class_weights`.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
-    Divided by the number of samples, as published, not by the sum of their weights, as
-    :class:`torch.nn.CrossEntropyLoss` does: in batches of different composition only the former is an unbiased
-    estimate of the balanced risk.
+    As published, the sum is divided by the number of samples, not by the sum of their weights, as in
+    :class:`torch.nn.CrossEntropyLoss`. If the composition of batches varies, only the former is an unbiased estimate
+    of the balanced risk.
 
     References
     ----------
@@ -104,12 +104,12 @@ class BalancedCrossEntropyLoss(PointwiseLoss):
         super().__init__(class_weight=weights, ignore_index=ignore_index, check_inputs=check_inputs)
 
     def terms(self, samples: Samples) -> Tensor:
-        """The cross-entropy of each sample."""
+        """Compute the cross-entropy of each sample."""
         return -samples.log_true()
 
 
 class FocalLoss(PointwiseLoss):
-    r"""Cross-entropy that gives less weight to samples that are right already.
+    r"""Cross-entropy with less weight for samples that are already correct.
 
     .. math:: \ell = -\frac1n \sum_i w_{y_i} (1 - p_{i, y_i})^\gamma \log p_{i, y_i}
 
@@ -149,12 +149,12 @@ class FocalLoss(PointwiseLoss):
             _checks.fail("FocalLoss", "gamma", ">= 0", gamma, "0 is cross-entropy, 2 is usual.")
 
     def terms(self, samples: Samples) -> Tensor:
-        """The focal term of each sample."""
+        """Compute the focal term of each sample."""
         return focal_terms(samples.log_true(), self.gamma)
 
 
 def focal_terms(log_probability: Tensor, gamma: float) -> Tensor:
-    """``-(1 - p)^gamma log p`` of the log-probability of the truth, any shape.
+    """Compute ``-(1 - p)^gamma log p`` from log-probabilities of the truth, of any shape.
 
     Examples
     --------
@@ -162,8 +162,7 @@ def focal_terms(log_probability: Tensor, gamma: float) -> Tensor:
     >>> focal_terms(torch.tensor([0.5]).log(), 2.0)
     tensor([0.1733])
     """
-    # 1 - p by expm1, which keeps its digits where p is close to one; the clamp keeps the gradient of a power
-    # finite at exactly zero.
+    # expm1 keeps the digits of 1 - p where p is close to one. The clamp keeps the gradient of the power finite at zero.
     miss = (-torch.expm1(log_probability)).clamp_min(torch.finfo(log_probability.dtype).tiny)
     return -(miss**gamma) * log_probability
 
@@ -204,5 +203,5 @@ class MAELoss(PointwiseLoss):
         )
 
     def terms(self, samples: Samples) -> Tensor:
-        """Twice the probability that the truth lacks."""
+        """Compute the absolute error of each sample: twice one minus the probability of the truth."""
         return -2 * torch.expm1(samples.log_true())

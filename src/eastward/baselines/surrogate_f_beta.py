@@ -1,4 +1,4 @@
-"""The surrogate F-beta loss of Lee et al., and its form for noisy labels."""
+"""The surrogate F-beta loss of Lee et al., also for noisy labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SurrogateFBetaLoss"]
 
 
 class SurrogateFBetaLoss(PointwiseLoss):
-    r"""A mean over samples whose stationary points are those of F-beta, in the limit of many samples.
+    r"""A mean over samples with the stationary points of F-beta, in the limit of many samples.
 
     .. math::
         \ell_i = -y_i \log p_i + (1 - y_i) \log(\kappa + p_i), \qquad
@@ -26,23 +26,23 @@ class SurrogateFBetaLoss(PointwiseLoss):
     Parameters
     ----------
     beta : float, default=1.0
-        Of F-beta: below 1 favours precision, above 1 recall.
+        The beta of F-beta: below 1 favours precision, above 1 recall.
     positive_rate : float, default=0.5
         Share of positive samples in the training set, strictly between 0 and 1.
     q : float, optional
-        In (0, 1]: how robust to wrong labels; None is the logarithm, the limit for q to 0.
+        Robustness to wrong labels, in (0, 1]; None is the logarithm, the limit as q goes to 0.
     balanced : bool, default=True
-        Weigh classes by the inverse of their frequency, ``1 / positive_rate`` and ``1 / (1 - positive_rate)``. The
-        analysis of the paper needs it.
+        Weight classes by the inverse of their frequency, ``1 / positive_rate`` and ``1 / (1 - positive_rate)``. The
+        paper's analysis assumes it.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
-    For two classes: ``(N,)``, ``(N, 1)`` or ``(N, 2)`` logits. Not bounded below by zero: a negative sample that is
-    right contributes :math:`\log \kappa`, which is negative where positives are rare.
+    It takes logits of two classes: ``(N,)``, ``(N, 1)`` or ``(N, 2)``. It can be below zero: a correct negative sample
+    contributes :math:`\log \kappa`, which is negative if positives are rare.
 
     References
     ----------
@@ -80,16 +80,16 @@ class SurrogateFBetaLoss(PointwiseLoss):
             _checks.fail(caller, "q", "in (0, 1], or None", q, "1 is linear, None the logarithm.")
 
     def terms(self, samples: Samples) -> Tensor:
-        """The surrogate term of each sample."""
+        """Compute the surrogate term of each sample."""
         positive_only("SurrogateFBetaLoss", samples)
         log_positive = samples.log_probabilities[:, 1]
         kappa = self.beta**2 * self.positive_rate / (1 - self.positive_rate)
-        # log(kappa + p) in the log domain: kappa may be tiny, and so may p
+        # log(kappa + p) in the log domain, because both kappa and p may be tiny
         log_shifted = torch.logaddexp(log_positive, torch.full_like(log_positive, math.log(kappa)))
         return torch.where(
             samples.targets == 1, -self._power(log_positive), self._power(log_shifted)
         )
 
     def _power(self, log_value: Tensor) -> Tensor:
-        """``(x^q - 1) / q`` of the logarithm of x, which tends to it for q to 0."""
+        """Compute ``(x^q - 1) / q`` from log x; it tends to log x as q goes to 0."""
         return log_value if self.q is None else torch.expm1(self.q * log_value) / self.q

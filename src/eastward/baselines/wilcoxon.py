@@ -14,7 +14,7 @@ __all__ = ["WilcoxonMannWhitneyLoss"]
 
 
 class WilcoxonMannWhitneyLoss(nn.Module):
-    r"""Mean over pairs of a positive and a negative of how far the positive fails to lead by a margin.
+    r"""The mean shortfall of the margin between positives and negatives, over all pairs.
 
     .. math::
         \ell = \frac{1}{n_1 n_0} \sum_{i: y_i = 1} \sum_{j: y_j = 0}
@@ -23,19 +23,19 @@ class WilcoxonMannWhitneyLoss(nn.Module):
     Parameters
     ----------
     margin : float, default=0.2
-        In (0, 1]: Yan's gamma; 0.1 to 0.7 work, 0.2 is that of *Bridging the Gap*.
+        Yan's gamma, in (0, 1]. Values from 0.1 to 0.7 work; the default is that of *Bridging the Gap*.
     power : float, default=3.0
-        At least 1: Yan's p, 2 or 3.
+        Yan's p, at least 1; usually 2 or 3.
     ignore_index : int or None, default=-100
-        Targets with this value do not exist.
+        Targets with this value are left out.
     check_inputs : bool, default=True
-        Look at the values too (NaN, labels out of range).
+        Check the values, too (NaN, labels out of range).
 
     Notes
     -----
-    For two classes. The paper sums over pairs; the mean differs by a factor and does not depend on the size of the
-    batch. A batch of one class has no pair: zero loss and zero gradient. Memory grows with the number of pairs. A
-    sample weight enters each pair of the sample as a factor.
+    The loss is for two classes. The paper sums over pairs; the mean differs by a factor and does not depend on the
+    batch size. A batch of one class has no pairs, so loss and gradient are zero. Memory grows with the number of
+    pairs. A sample weight multiplies each pair of the sample.
 
     References
     ----------
@@ -73,7 +73,7 @@ class WilcoxonMannWhitneyLoss(nn.Module):
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:
-        """Loss of one batch of ``(N,)``, ``(N, 1)`` or ``(N, 2)`` logits."""
+        """Compute the loss of one batch of ``(N,)``, ``(N, 1)`` or ``(N, 2)`` logits."""
         caller = "WilcoxonMannWhitneyLoss"
         samples = samples_of(
             caller,
@@ -87,7 +87,7 @@ class WilcoxonMannWhitneyLoss(nn.Module):
         scores, is_positive = samples.log_probabilities[:, 1].exp(), samples.targets == 1
         lead = scores[is_positive].unsqueeze(1) - scores[~is_positive].unsqueeze(0)
         pairs = samples.weight[is_positive].unsqueeze(1) * samples.weight[~is_positive]
-        # clamp before the power: a power of a negative number has no gradient
+        # clamp before the power, because a power of a negative number has no gradient
         penalties = (self.margin - lead).clamp_min(0) ** self.power
         total = pairs.sum()
         mean = (penalties * pairs).sum() / torch.where(total > 0, total, 1.0)

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The classifier moved to eastward.estimators.boosting; its old address works until 0.3.
+    # The classifier has moved to eastward.estimators.boosting; the old path works until 0.3.
     if name == "EASTBoostingClassifier":
         return getattr(importlib.import_module("eastward.estimators.boosting"), name)
     raise AttributeError(f"module 'eastward.boosting' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from eastward.metrics import Metric
 
 __all__ = ["metric_gradients"]
 
-# Relative to a row's weight: keeps leaves of rows without any slope divisible.
+# Relative to a row's weight; keeps the curvature of leaves positive where rows have no slope.
 SMALLEST_CURVATURE = 1e-6
 TINY = 1e-16
 
@@ -31,18 +31,19 @@ def metric_gradients(
     sample_weight: Any = None,
     **options: Any,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Gradient of one minus the soft metric of all rows, and a bound of its curvature.
+    r"""Compute the gradient of one minus the soft metric of all rows, and a bound on its curvature.
 
     .. math:: g_n = W\, \Big(\frac{\partial p_n}{\partial z_n}\Big)^{\!\top}
               \Big(\frac{\partial m_n}{\partial p_n}\Big)^{\!\top} K_{y_n},
               \qquad K = -\frac{\partial M}{\partial C}
 
-    W is the total weight, so that a row's gradient is of the size that cross-entropy gives it. The curvature of
-    :math:`\langle v, \mathrm{softmax}(z) \rangle` is bounded by the gradient itself: with
+    W is the total weight, which makes a row's gradient as large as that of cross-entropy. The curvature of
+    :math:`\langle v, \mathrm{softmax}(z) \rangle` is bounded by the gradient itself. With
     :math:`h_j = 2|g_j| + p_j \sum_k |g_k|` the matrix :math:`\mathrm{diag}(h) - \nabla^2` is positive
-    semidefinite; for two classes :math:`h = |g|`. No leaf is then larger than one before the learning rate. Two
-    classes' memberships have this form between their kinks; those of more classes bend a little more, because threshold
-    and norm move with the scores, and the bound holds at all but a few points (about one in a hundred when cold).
+    semidefinite; for two classes :math:`h = |g|`. No leaf is then larger than one before the learning rate. The
+    memberships of two classes have this form between their kinks. Those of more classes bend a little more, because
+    threshold and norm move with the scores. The bound then holds at nearly all points; at low temperatures about one in
+    a hundred breaks it.
 
     Parameters
     ----------
@@ -55,14 +56,14 @@ def metric_gradients(
     temperature : float, default=0.2
         In (0, 0.4].
     sample_weight : array of shape (N,), optional
-        Enters the confusion matrix.
+        Weights of the rows in the confusion matrix.
     **options
         Further options of :func:`eastward.metric_loss`: ``threshold``, ``step``, ``prior``, ``absent``.
 
     Returns
     -------
     gradient, curvature : ndarray
-        Of the scores' shape; the curvature is positive.
+        Both have the shape of the scores; the curvature is positive.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def metric_gradients(
 
 
 def _score_tensor(raw_scores: Any) -> Tensor:
-    """A copy in float64: libraries hand out views of memory of their own."""
+    """Copy scores to float64, because libraries pass views of their own memory."""
     scores = torch.tensor(np.asarray(raw_scores), dtype=torch.float64)
     if scores.dim() not in {1, 2} or (scores.dim() == 2 and scores.shape[1] < 2):
         expected = "of shape (N,) for two classes or (N, C) for C"
@@ -93,7 +94,7 @@ def _score_tensor(raw_scores: Any) -> Tensor:
 
 
 def _curvature_bound(scores: Tensor, gradient: Tensor, mass: Tensor) -> Tensor:
-    """Diagonal majorant of the second derivative, with memberships taken as linear in the probabilities.
+    """Bound the second derivative by a diagonal, with memberships linear in the probabilities.
 
     With v constant and f = <v, p>: g_j = p_j (v_j - f), the second derivatives are g_j (1 - 2 p_j) on the diagonal
     and -(p_k g_j + p_j g_k) elsewhere; a diagonal that exceeds each row's absolute sum dominates the matrix.

@@ -1,7 +1,7 @@
-"""The metric as an objective and as an evaluation function of LightGBM and XGBoost.
+"""Metrics as objectives and as evaluation functions of LightGBM and XGBoost.
 
-Neither library is imported: what they hand to an objective has ``get_label`` and ``get_weight``, and that is all
-that is used of it.
+Neither library is imported. Both pass an object with ``get_label`` and ``get_weight`` to an objective, and nothing
+else of it is used.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class LabelledData(Protocol):
         """Class indices of the rows."""
 
     def get_weight(self) -> Any:
-        """Weights of the rows; None or empty without."""
+        """Weights of the rows; None or empty if there are none."""
 
 
 def lightgbm_objective(
     metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
 ) -> Callable[[Array, LabelledData], Derivatives]:
-    """An objective for ``lightgbm.train``: ``params["objective"] = lightgbm_objective("f1_macro")``.
+    """Make an objective for ``lightgbm.train``: ``params["objective"] = lightgbm_objective("f1_macro")``.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def lightgbm_objective(
     -------
     callable
         ``(raw scores, Dataset) -> (gradient, curvature)``; ``(N,)`` for two classes and, with ``num_class``,
-        ``(N, C)``. Weights of the data set enter the confusion matrix.
+        ``(N, C)``. The weights of the data set count in the confusion matrix.
 
     Notes
     -----
-    With an objective of one's own LightGBM starts at zero and predicts raw scores: start from another model through
-    ``init_score``, and take sigmoid or softmax of what ``predict`` gives.
+    With a custom objective, LightGBM starts at zero and predicts raw scores. To start from another model, pass
+    ``init_score``. Apply a sigmoid or softmax to what ``predict`` returns.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def lightgbm_objective(
 def xgboost_objective(
     metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
 ) -> Callable[[Array, LabelledData], Derivatives]:
-    """An objective for ``xgboost.train(..., obj=xgboost_objective("f1_macro"))``.
+    """Make an objective for ``xgboost.train(..., obj=xgboost_objective("f1_macro"))``.
 
     Parameters
     ----------
@@ -96,9 +96,10 @@ def xgboost_objective(
 
     Notes
     -----
-    Name XGBoost's own objective, too, and start in the middle: ``params = {"objective": "binary:logistic" or
-    "multi:softprob", "base_score": 0.5}``. It is not used for training then, but ``predict`` gives probabilities, and
-    ``predict(..., output_margin=True)`` what they are made of. A ``base_margin`` starts from another model.
+    Set XGBoost's own objective, too, and a neutral start: ``params = {"objective": "binary:logistic" or
+    "multi:softprob", "base_score": 0.5}``. Training does not use that objective, but ``predict`` then returns
+    probabilities, and ``predict(..., output_margin=True)`` raw scores. To start from another model, pass
+    ``base_margin``.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def xgboost_objective(
 def sklearn_objective(
     metric: AnyMetric = "f1_macro", *, temperature: float = 0.2, **options: Any
 ) -> Callable[..., Derivatives]:
-    """An objective for ``LGBMClassifier(objective=...)`` and ``XGBClassifier(objective=...)``.
+    """Make an objective for ``LGBMClassifier(objective=...)`` and ``XGBClassifier(objective=...)``.
 
     Parameters
     ----------
@@ -129,8 +130,8 @@ def sklearn_objective(
 
     Notes
     -----
-    With it ``predict_proba`` of both classifiers returns raw scores, and so does ``predict`` of some versions;
-    :class:`EASTBoostingClassifier` restores them.
+    With this objective, ``predict_proba`` of both classifiers returns raw scores, and so does ``predict`` in some
+    versions. :class:`EASTBoostingClassifier` takes care of that.
 
     Examples
     --------
@@ -156,14 +157,14 @@ def sklearn_objective(
 def lightgbm_metric(
     metric: AnyMetric = "f1_macro", *, probabilities: bool = False
 ) -> Callable[[Array, LabelledData], tuple[str, float, bool]]:
-    """The true metric for ``lightgbm.train(..., feval=...)``, to stop early by.
+    """Make an evaluation function of the true metric for ``lightgbm.train(..., feval=...)``.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
-        What models are judged by.
+        The metric that judges models.
     probabilities : bool, default=False
-        Whether predictions are probabilities: they are with LightGBM's own objectives, and raw scores with ours.
+        Whether predictions are probabilities, as with LightGBM's own objectives; with ours they are raw scores.
 
     Returns
     -------
@@ -195,17 +196,17 @@ def lightgbm_metric(
 def xgboost_metric(
     metric: AnyMetric = "f1_macro", *, probabilities: bool = False
 ) -> Callable[[Array, LabelledData], tuple[str, float]]:
-    """The true metric for ``xgboost.train(..., custom_metric=...)``.
+    """Make an evaluation function of the true metric for ``xgboost.train(..., custom_metric=...)``.
 
     Parameters
     ----------
     metric, probabilities
-        As in :func:`lightgbm_metric`; XGBoost hands out margins with an objective of one's own, else probabilities.
+        As in :func:`lightgbm_metric`. XGBoost passes margins with a custom objective, otherwise probabilities.
 
     Returns
     -------
     callable
-        ``(predictions, DMatrix) -> (name, value)``. To stop early by it, use
+        ``(predictions, DMatrix) -> (name, value)``. For early stopping, use
         ``xgboost.callback.EarlyStopping(rounds=..., maximize=True)``.
 
     Examples
@@ -222,7 +223,7 @@ def xgboost_metric(
 def sklearn_metric(
     metric: AnyMetric = "f1_macro", *, probabilities: bool = False
 ) -> Callable[..., tuple[str, float, bool]]:
-    """The true metric for ``LGBMClassifier.fit(..., eval_metric=...)``.
+    """Make an evaluation function of the true metric for ``LGBMClassifier.fit(..., eval_metric=...)``.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def sklearn_metric(
 def sklearn_loss(
     metric: AnyMetric = "f1_macro", *, probabilities: bool = False
 ) -> Callable[..., float]:
-    """One minus the true metric for ``XGBClassifier(eval_metric=...)``, which takes lower for better.
+    """Make a function of one minus the true metric for ``XGBClassifier(eval_metric=...)``.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def true_score(
     probabilities: bool = False,
     sample_weight: Any = None,
 ) -> float:
-    """The metric of the decisions that scores imply.
+    """Compute the metric of the decisions that scores imply.
 
     Parameters
     ----------
@@ -303,14 +304,14 @@ def true_score(
     metric : str, Metric or callable, default="f1_macro"
         What decisions are judged by.
     probabilities : bool, default=False
-        Whether one column is decided at 0.5 instead of 0.
+        Whether the threshold of a single column is 0.5 instead of 0.
     sample_weight : array of shape (N,), optional
         Weights.
 
     Returns
     -------
     float
-        The value; scikit-learn's where it has the metric.
+        The value, equal to scikit-learn's where it has the metric.
 
     Examples
     --------
@@ -346,12 +347,12 @@ def _native_objective(
 
 
 def _checked_metric(caller: str, metric: AnyMetric, temperature: float) -> Metric:
-    """Find a misspelt name before the first round, inside which libraries hide where an error came from."""
+    """Check the name before the first round, because libraries hide where an error came from."""
     _checks.temperature(caller, temperature)
     prepare_metric(caller, metric, "skip")
     return as_metric(metric)
 
 
 def _weight_or_none(weight: Any) -> Any:
-    """XGBoost has an empty array where LightGBM has None."""
+    """Return None for no weights: XGBoost has an empty array where LightGBM has None."""
     return None if weight is None or np.size(weight) == 0 else np.asarray(weight)

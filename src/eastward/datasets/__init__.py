@@ -1,4 +1,4 @@
-"""Small data sets that come with scikit-learn, and the tables of a folder of one's own."""
+"""Small data sets that come with scikit-learn, and the tables in a folder of your own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eastward.datasets.folder import data_folder, find_tables
 
 __all__ = ["data_folder", "embedded_names", "find_tables", "load_embedded"]
 
-# Names that left the package for ``papers/``; this sentence stays until 0.3.
+# Names that have moved to ``papers/``; the hint stays until 0.3.
 _MOVED = (
     "PUBLISHED",
     "SOURCES",

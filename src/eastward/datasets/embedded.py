@@ -1,4 +1,4 @@
-"""Data sets for a first try: scikit-learn ships them, nothing is downloaded."""
+"""Data sets for a first try; scikit-learn ships them, so nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from eastward import _messages
 __all__ = ["embedded_names", "load_embedded"]
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# Each digit has this share of the rows of the one before.
+# Each digit has this share of the previous digit's rows.
 TAIL = 0.7
-# Patients beyond this quantile of progression are the ones to be found.
+# Patients above this quantile of progression are the positive class.
 STRONG = 0.8
 
 
 def long_tailed_digits() -> pd.DataFrame:
-    """Handwritten digits, 8 x 8 pixels, each digit rarer than the one before: 174 zeros, 7 nines."""
+    """Load handwritten digits of 8 x 8 pixels, each digit rarer than the one before."""
     bunch = datasets.load_digits(as_frame=True)
     codes = np.asarray(bunch.target)
     largest = np.bincount(codes).min()
@@ -32,7 +32,7 @@ def long_tailed_digits() -> pd.DataFrame:
 
 
 def diabetes_progression() -> pd.DataFrame:
-    """442 patients, ten measurements each; the fifth with the strongest progression a year later is the class "strong".
+    """Load ten measurements of 442 patients; the fifth with the strongest progression is the class "strong".
 
     Efron, Hastie, Johnstone and Tibshirani, *Least angle regression*, 2004, as scikit-learn ships it (BSD-3-Clause).
     """
@@ -70,7 +70,7 @@ _SETS: Mapping[str, tuple[Callable[[], pd.DataFrame], str, str]] = MappingProxyT
 
 
 def embedded_names() -> dict[str, dict[str, str]]:
-    """Names of the embedded sets, with the target column and a few words each.
+    """List the embedded sets, with target column and a short description.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def embedded_names() -> dict[str, dict[str, str]]:
 
 
 def load_embedded(name: str) -> tuple[pd.DataFrame, str]:
-    """An embedded set as a frame, and the name of its target column.
+    """Load an embedded set as a frame, with the name of its target column.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The tables in a folder of one's own, named by the environment variable EASTWARD_DATA."""
+"""The tables in a folder of your own, named by the environment variable EASTWARD_DATA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".jsonl")
 
 
 def data_folder() -> Path | None:
-    """The folder that EASTWARD_DATA names, or None if it names none."""
+    """Return the folder that EASTWARD_DATA names, or None if it is not set."""
     named = os.environ.get("EASTWARD_DATA")
     if not named:
         return None
@@ -26,7 +26,7 @@ def data_folder() -> Path | None:
 
 
 def find_tables(folder: Path | str) -> list[dict[str, Any]]:
-    """Name and size of every table below ``folder``, in alphabetical order."""
+    """List name and size of every table below ``folder``, in alphabetical order."""
     folder, found = Path(folder), []
     if not folder.is_dir():
         _messages.fail("find_tables", "folder", "a folder that exists", repr(str(folder)))
