@@ -1,1 +1,1 @@
-"""Classifiers with scikit-learn's interface: networks, boosted trees, their ensemble, and any classifier re-decided."""
+"""Classifiers with scikit-learn's interface: networks, boosted trees, an ensemble, and any classifier redecided."""

@@ -1,8 +1,8 @@
-"""What all four estimators share: calibrated probabilities, one decision, its report, and how it is changed.
+"""What all four estimators share: calibrated probabilities, one decision, and its report.
 
-An estimator fits its models and leaves predictions of training rows by models that did not see them. From there the
-road is the same for all: the predictions are calibrated, a decision is tuned for the metric on them
-(:func:`eastward.tune_decision`), and ``report_`` says what it brings.
+An estimator fits its models and keeps predictions of training rows by models that were not trained on them. What
+follows is common to all: the predictions are calibrated, a decision for the metric is tuned on them
+(:func:`eastward.tune_decision`), and ``report_`` shows the gain.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ Array = NDArray[Any]
 
 
 class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
-    """A classifier whose ``predict`` is a decision for a metric, and whose ``predict_proba`` are probabilities.
+    """A classifier whose ``predict`` decides for a metric, and whose ``predict_proba`` gives probabilities.
 
-    A subclass has the parameters below, gives ``_log_probabilities(X)``, and calls ``_conclude`` at the end of ``fit``.
+    A subclass has the parameters below, implements ``_log_probabilities(X)``, and calls ``_conclude`` at the end of
+    ``fit``.
 
     Attributes
     ----------
@@ -57,13 +58,13 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     metric_ : Metric
         The metric with its options.
     calibration_ : Calibration
-        From the models' probabilities to those of :meth:`predict_proba`.
+        Turns the models' probabilities into those of :meth:`predict_proba`.
     decision_ : Decision
-        From :meth:`predict_proba` to :meth:`predict`; ``print`` says in words what it does.
+        Turns :meth:`predict_proba` into :meth:`predict`; ``print`` describes it in words.
     held_out_ : HeldOut or None
-        Predictions of training rows by models that did not see them; :meth:`decide_by` works on them.
+        Predictions of training rows by models that were not trained on them; :meth:`decide_by` uses them.
     report_ : dict
-        What the decision brings on them, as plain data; :meth:`summary` says it in words.
+        The gain of the decision on these predictions, as plain data; :meth:`summary` describes it in words.
     """
 
     metric: Any
@@ -83,22 +84,22 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     held_out_: HeldOut | None
     report_: dict[str, Any]
     _seed: int = 0
-    # What a notebook shows of a fitted one; scikit-learn looks for this name.
+    # The notebook view of a fitted classifier; scikit-learn looks for this name.
     _html_repr = classifier_html
-    # What the report calls the models whose predictions the decision is made of.
+    # The report's name for the models behind the decision.
     _fitted_part = "the model"
 
     @abstractmethod
     def _log_probabilities(self, X: Any) -> Array:
-        """Log-probabilities ``(N, C)`` of the models, before calibration."""
+        """Compute log-probabilities ``(N, C)`` of the models, before calibration."""
 
     @property
     def offsets_(self) -> Array | None:
-        """The decision as offsets ``(C,)`` of log-probabilities, with mean zero; None where it is more than that."""
+        """The decision as offsets ``(C,)`` of log-probabilities with mean zero; None if it is not that simple."""
         return self.decision_.offsets_
 
     def predict(self, X: Any, prior: Any = None) -> Array:
-        """Decisions: ``decision_`` applied to :meth:`predict_proba`.
+        """Predict labels: ``decision_`` applied to :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -111,13 +112,13 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Returns
         -------
         ndarray of shape (n_samples,)
-            Labels; where nothing is decided, the abstention label: ``abstain_label``, or -1 for numbers, "abstain" for
-            text and None for booleans.
+            Labels. Undecided samples get ``abstain_label``; by default it is -1 for numbers, "abstain" for text and
+            None for booleans.
         """
         return self._decided(self._probabilities(X), prior)
 
     def labels_of(self, probabilities: Array) -> Array:
-        """Labels for rows whose probabilities are known.
+        """Decide rows whose probabilities are known.
 
         Parameters
         ----------
@@ -132,14 +133,14 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return self._decided(probabilities, None)
 
     def with_prior(self, prior: Any, probabilities: Any = None) -> Self:
-        """A copy of the classifier for other class frequencies: its probabilities and its decision change.
+        """Copy the classifier for other class frequencies, with adjusted probabilities and decision.
 
         Parameters
         ----------
         prior : array-like of shape (n_classes,), mapping or "auto"
             As in :meth:`predict`.
         probabilities : ndarray of shape (n_samples, n_classes), optional
-            What :meth:`predict_proba` says of rows with those frequencies; "auto" estimates them there.
+            :meth:`predict_proba` of rows with those frequencies; "auto" estimates the frequencies from it.
 
         Returns
         -------
@@ -151,7 +152,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         moved = copy(self)
         moved.calibration_ = self.calibration_.with_prior(self.decision_.prior, new)
         decision = self.decision_.with_prior(new)
-        # The decision expects the probabilities of before; those of now are p π' / π.
+        # The decision expects the old probabilities; the new ones are p π' / π.
         ratio = np.asarray(new, dtype=float) / np.maximum(self.decision_.prior, 1e-300)
         safe = np.where(ratio > 0, ratio, 1.0)
         matrix = decision.matrix / safe[:, None]
@@ -159,7 +160,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return moved
 
     def predict_proba(self, X: Any) -> Array:
-        """Calibrated probabilities. The decision need not be the most probable class.
+        """Predict calibrated probabilities; the decision need not be the most probable class.
 
         Parameters
         ----------
@@ -174,7 +175,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return self._probabilities(X)
 
     def raw_predict_proba(self, X: Any) -> Array:
-        """The models' probabilities as they are, before calibration.
+        """Predict the models' probabilities before calibration.
 
         Parameters
         ----------
@@ -191,16 +192,16 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return np.asarray(scores.softmax(1))
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Array:
-        """Sets of classes that hold the true one as often as asked for.
+        """Predict sets of classes that contain the true class as often as you ask for.
 
         Parameters
         ----------
         X : array-like
             Samples.
         coverage : float, default=0.9
-            How often a set has to hold the true class.
+            How often a set must contain the true class.
         by_class : bool, default=False
-            Whether the samples of every class are covered so often, or all samples together.
+            Whether the coverage holds for the samples of every class, or for all samples together.
 
         Returns
         -------
@@ -213,7 +214,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return found.sets(self._probabilities(X))
 
     def decision_function(self, X: Any) -> Array:
-        """What each decision is worth; for two classes the difference, positive for ``classes_[1]``.
+        """Compute the worth of each decision; for two classes the difference, positive for ``classes_[1]``.
 
         Parameters
         ----------
@@ -231,7 +232,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return np.asarray(worth[:, 1] - worth[:, 0] if size == 2 else worth)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The target metric of the decisions; negated if lower is better, so that more is always better.
+        """Compute the metric of the decisions, negated if lower is better, so that higher is always better.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Returns
         -------
         float
-            Samples left undecided count as right, less ``abstain_cost`` times their share.
+            Undecided samples count as correct, minus ``abstain_cost`` times their share.
         """
         decisions = self.decision_.decide(self._probabilities(X))
         check_consistent_length(decisions, y)
@@ -262,12 +263,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         metric_options: Any = None,
         **options: Any,
     ) -> Self:
-        """Tune the decision anew, for another metric or under other constraints; nothing is fitted again.
+        """Tune the decision again, for another metric or other constraints; no model is refitted.
 
         Parameters
         ----------
         metric : str, Metric or callable, optional
-            By default the metric stays.
+            The new metric; by default it stays.
         subject_to : str or sequence of str, optional
             Constraints; by default none.
         metric_options : mapping, optional
@@ -278,8 +279,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Returns
         -------
         self
-            With these parameters, ``decision_`` and ``report_`` changed. Whatever is wrong with them leaves the
-            decision as it was.
+            With these parameters, and a new ``decision_`` and ``report_``. After an error the old decision stays.
         """
         check_is_fitted(self)
         caller = f"{type(self).__name__}.decide_by"
@@ -300,7 +300,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return self
 
     def summary(self) -> str:
-        """What the report says, in words.
+        """Describe the report in words.
 
         Returns
         -------
@@ -311,7 +311,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return "\n".join([*self.report_["sentences"], *self.report_.get("notes", [])])
 
     def save(self, path: Any) -> None:
-        """Write the fitted classifier to the folder ``path``: numbers and names, nothing that executes.
+        """Save the fitted classifier to the folder ``path``, as numbers and names without code.
 
         Parameters
         ----------
@@ -323,10 +323,10 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
     @abstractmethod
     def _save(self, path: Path) -> None:
-        """Write to a folder."""
+        """Write the classifier to a folder."""
 
     def _probabilities(self, X: Any) -> Array:
-        """Calibrated probabilities, from whatever scores the estimator has."""
+        """Calibrate the estimator's scores to probabilities."""
         check_is_fitted(self)
         scores = torch.from_numpy(np.asarray(self._log_probabilities(X), dtype=np.float64))
         return np.asarray(self.calibration_.apply(scores.softmax(1)))
@@ -341,12 +341,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return labels_or_abstention("predict", self.classes_, decisions, self.abstain_label)
 
     def _frequencies(self, prior: Any, probabilities: Array) -> Any:
-        """New class frequencies in the order of ``classes_``."""
+        """Return new class frequencies in the order of ``classes_``."""
         known = self.decision_.prior
         return named_frequencies(prior, self.classes_.tolist(), probabilities, known)
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        """How to decide, by the parameters; a subclass adds its own."""
+        """Return how to decide, from the parameters; a subclass adds its own."""
         return DecisionOptions(
             self._resolved_metric(classes),
             self.subject_to,
@@ -359,11 +359,11 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         )
 
     def _resolved_metric(self, classes: list[Any]) -> Metric:
-        """The metric with its options; beta may name classes by their labels."""
+        """Return the metric with its options; beta may name classes by their labels."""
         return resolve_metric(type(self).__name__, self.metric, self.metric_options, classes)
 
     def _check_decision(self, classes: list[Any]) -> None:
-        """Find what is wrong with the options of the decision before anything expensive begins."""
+        """Check the options of the decision before anything expensive begins."""
         caller = type(self).__name__
         options = self._options(classes, 0)
         constraints = options.checked(caller, classes)
@@ -371,7 +371,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
             abstention_label(caller, np.asarray(classes), self.abstain_label)
 
     def _decide(self, held: HeldOut | None, caller: str) -> None:
-        """Calibration, decision and report, from held-out predictions."""
+        """Fit calibration, decision and report on held-out predictions."""
         labels = self.classes_.tolist()
         options = self._options(labels, self._seed)
         self.metric_ = options.metric
@@ -382,7 +382,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         self.report_ = self._full_report(found)
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
-        """The report of the decision, and what else the estimator knows."""
+        """Return the report of the decision, with what the estimator adds."""
         stages = []
         if "tuned" in decided:
             values = {"argmax": decided["baseline"], "tuned": decided["tuned"]}

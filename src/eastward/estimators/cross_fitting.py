@@ -1,4 +1,4 @@
-"""Scores of samples by copies of a scikit-learn classifier that were fitted without them."""
+"""Score samples by copies of a scikit-learn classifier that were fitted without them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from eastward.estimators.frames import refuse_odd_labels
 Array: TypeAlias = NDArray[Any]
 Splits: TypeAlias = list[tuple[Array, Array]]
 
-# A forest gives many zeros; a class that no tree voted for stays out of reach of every offset.
+# Forests predict many zeros; a class that no tree voted for stays out of reach of every offset.
 SMALLEST_PROBABILITY = 1e-12
 
-# What scikit-learn fills in for classes that a fold has not seen is the lowest float; sums of it overflow.
+# For classes missing in a fold, scikit-learn fills in the lowest float, whose sums overflow.
 LOWEST_DECISION = -1e4
 
 
 def class_labels(caller: str, y: Any) -> Array:
-    """``y`` as a one-dimensional array of class labels."""
+    """Return ``y`` as a one-dimensional array of class labels."""
     refuse_odd_labels(caller, y)
     check_classification_targets(y)
     if type_of_target(y).startswith("multi") and np.ndim(y) > 1 and np.shape(y)[1] > 1:
@@ -40,7 +40,7 @@ def class_labels(caller: str, y: Any) -> Array:
 
 
 def estimator_params(model: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
-    """What the ``fit`` of ``model.estimator`` receives: weights if it takes them, and what is routed to it."""
+    """Return the arguments for ``model.estimator.fit``: weights if it takes them, and routed metadata."""
     if get_config()["enable_metadata_routing"]:
         routed = process_routing(model, "fit", sample_weight=sample_weight, **fit_params)
         return routed.estimator.fit
@@ -57,7 +57,7 @@ def estimator_params(model: Any, sample_weight: Any, fit_params: dict[str, Any])
 
 
 def check_two_classes(caller: str, y: Array, weight: Array | None) -> None:
-    """There must be two classes of positive weight to decide between."""
+    """Check that there are two classes of positive weight."""
     present = np.unique(y if weight is None else y[weight > 0])
     if len(present) < 2:
         got = f"{len(present)} class" + (f", {present[0]!r}" if len(present) else "")
@@ -65,10 +65,9 @@ def check_two_classes(caller: str, y: Array, weight: Array | None) -> None:
 
 
 def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
-    """The splits of ``cv``; an integer means so many stratified folds, or as many as the data allow.
+    """Return the splits of ``cv``; an integer means that many stratified folds, or as many as possible.
 
-    Folds are shuffled: rows of a table may be sorted, and what a fold of neighbours says about probabilities is not
-    what new rows will say.
+    Folds are shuffled, because rows of a table may be sorted, and neighbouring rows would not represent new ones.
     """
     if not isinstance(cv, int):
         return _given_splits(cv, X, y)
@@ -84,14 +83,14 @@ def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
             stacklevel=3,
         )
     with warnings.catch_warnings():
-        # A class of fewer samples than folds is in some folds only, which the tuning can bear.
+        # A class with fewer samples than folds is missing in some folds, which the tuning tolerates.
         warnings.filterwarnings("ignore", message="The least populated class")
         folds = StratifiedKFold(min(cv, counts.max()), shuffle=True, random_state=seed)
         return list(folds.split(np.zeros(len(y)), y))
 
 
 def _given_splits(cv: Any, X: Any, y: Array) -> Splits:
-    """The splits of a splitter, or splits that were given."""
+    """Return the splits of a splitter, or the given splits."""
     expected = "an integer, a splitter of scikit-learn, or splits of row numbers"
     try:
         splits = list(check_cv(cv, y, classifier=True).split(X, y))
@@ -106,10 +105,10 @@ def _given_splits(cv: Any, X: Any, y: Array) -> Splits:
 def cross_fitted_scores(
     estimator: Any, X: Any, y: Array, splits: Splits, params: Any, n_jobs: int | None
 ) -> Array:
-    """Log-scores ``(N, C)`` of samples by copies of the estimator that were fitted without them."""
+    """Compute log-scores ``(N, C)`` of samples by copies of the estimator that were fitted without them."""
     method = response_method(estimator)
     with warnings.catch_warnings():
-        # Said once, and more to the point, by `partition`.
+        # `partition` has warned about it already.
         warnings.filterwarnings("ignore", message="Number of classes in training fold")
         response = cross_val_predict(
             estimator, X, y, cv=splits, method=method, params=params, n_jobs=n_jobs
@@ -118,7 +117,7 @@ def cross_fitted_scores(
 
 
 def response_method(estimator: Any) -> str:
-    """Which method gives the estimator's scores."""
+    """Return the name of the estimator's method for scores."""
     for method in ("predict_proba", "decision_function"):
         if hasattr(estimator, method):
             return method
@@ -129,7 +128,7 @@ def response_method(estimator: Any) -> str:
 
 
 def log_scores(response: Any, method: str) -> Array:
-    """Log-probabilities ``(N, C)``; of decision values, their log-softmax."""
+    """Return log-probabilities ``(N, C)``; decision values get a log-softmax."""
     values = np.asarray(response, dtype=np.float64)
     if method == "predict_proba":
         logs: Array = np.log(np.maximum(values, SMALLEST_PROBABILITY))
@@ -141,7 +140,7 @@ def log_scores(response: Any, method: str) -> Array:
 
 
 def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
-    """Positions of the labels ``y`` in the sorted ``classes``."""
+    """Return the positions of the labels ``y`` in the sorted ``classes``."""
     refuse_odd_labels(caller, y)
     labels = np.asarray(y)
     if labels.ndim != 1:

@@ -1,4 +1,4 @@
-"""From a user's table to numbers: indicators for categories, numbers for dates, medians for what is missing."""
+"""Turn a user's table into numbers: indicators for categories, numbers for dates, medians for gaps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = [
     "refuse_repeated_columns",
 ]
 
-# Rarer categories than these of a column share the row of zeros with those never seen.
+# A column gets this many indicators at most; rarer categories get zeros, like new ones.
 MOST_CATEGORIES = 30
 
 Array = NDArray[Any]
 
 
 def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
-    """``X`` as a float32 array, or as the frame it is if it has columns of words; NaN may stay."""
+    """Return ``X`` as a float32 array, or unchanged if it is a frame with text; NaN is allowed."""
     refuse_repeated_columns(X, type(model).__name__)
     if not _has_words(X):
         table = validate_data(model, X, reset=reset, dtype=np.float32, ensure_all_finite=False)
@@ -41,7 +41,7 @@ def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
 
 
 def refuse_repeated_columns(X: Any, caller: str) -> None:
-    """Columns of a frame need names of their own: a model is asked for them by name."""
+    """Refuse frames with repeated column names, because models find columns by name."""
     names = list(getattr(X, "columns", ()))
     if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         shown = ", ".join(repr(name) for name in repeated[:5])
@@ -50,9 +50,9 @@ def refuse_repeated_columns(X: Any, caller: str) -> None:
 
 
 def refuse_odd_labels(caller: str, y: Any) -> None:
-    """Labels that cannot be put in an order are no classes: missing ones, or words beside numbers.
+    """Refuse labels that cannot be sorted: missing ones, or text mixed with numbers.
 
-    Everything else that is wrong with ``y`` is said by scikit-learn, in words that its own checks look for.
+    scikit-learn reports everything else that is wrong with ``y``, in words that its own checks look for.
     """
     try:
         labels = np.asarray(y)
@@ -76,8 +76,8 @@ def _is_missing(label: object) -> bool:
 
 
 def refuse_infinity(table: Array, names: Any, caller: str, *, gaps: bool = True) -> None:
-    """Name the columns that hold infinity; without ``gaps``, those that hold NaN as well."""
-    # Column by column: a table may take half of the memory.
+    """Refuse columns with infinity, and without ``gaps`` also those with NaN."""
+    # Column by column, because the table may take half of the memory.
     columns = [
         c
         for c in range(table.shape[1])
@@ -99,7 +99,7 @@ def _has_words(X: Any) -> bool:
 
 
 def is_date(dtype: Any) -> bool:
-    """Whether a column of this type holds points in time.
+    """Whether a column of this type holds dates.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def is_date(dtype: Any) -> bool:
 
 
 def date_numbers(column: Any) -> Array:
-    """Days since 1970, day of the week and hour of the day, ``(n, 3)``; NaN where the date is missing.
+    """Turn dates into days since 1970, weekday and hour, ``(n, 3)``; NaN for missing dates.
 
     Examples
     --------
@@ -132,18 +132,18 @@ def _is_number(dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class Encoder:
-    """How columns become numbers; made by :meth:`of`, and written to JSON as it is.
+    """Turns columns into numbers; :meth:`of` makes it, and JSON can store it.
 
     Attributes
     ----------
     categories : list
-        For each column the categories that have an indicator, or None for a column of numbers.
+        For each column, the categories with an indicator, or None for a column of numbers.
     medians : list of float
-        What stands for a missing value of each encoded column, where one has to.
+        The replacement for a missing value of each encoded column.
     incomplete : list of int
-        Encoded columns that missed values in training; they get an indicator of that.
+        Encoded columns with missing values in training; they get an indicator of missing values.
     dates : list of int
-        Columns of points in time.
+        Columns of dates.
     """
 
     categories: list[list[str] | None]
@@ -153,7 +153,7 @@ class Encoder:
 
     @classmethod
     def of(cls, table: Any) -> Encoder:
-        """The encoder of training rows."""
+        """Make the encoder of training rows."""
         columns = _columns(table)
         categories = [_categories(column) for column in columns]
         dates = [k for k, column in enumerate(columns) if is_date(column.dtype)]
@@ -165,15 +165,15 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """Columns of :meth:`filled`."""
+        """Number of columns of :meth:`filled`."""
         return len(self.medians) + len(self.incomplete)
 
     def raw(self, table: Any) -> Array:
-        """Float32 ``(n, encoded columns)``; what is missing is NaN."""
+        """Encode to float32 ``(n, encoded columns)``; missing values are NaN."""
         return _numbers(table, self.categories, self.dates)
 
     def filled(self, raw: Array) -> Array:
-        """:meth:`raw` without gaps: medians, and indicators of what was missing."""
+        """Encode without gaps: medians, and indicators of missing values."""
         missing = np.isnan(raw)
         complete = np.where(missing, np.asarray(self.medians, dtype=np.float32), raw)
         return np.hstack([complete, missing[:, self.incomplete]]).astype(np.float32, copy=False)
@@ -189,7 +189,7 @@ def _categories(column: Any) -> list[str] | None:
     if isinstance(column, np.ndarray) or _is_number(column.dtype) or is_date(column.dtype):
         return None
     counts = column.dropna().astype(str).value_counts()
-    # By frequency, then by name: the order of rows must not matter.
+    # By frequency, then by name, so that the order of rows does not matter.
     ordered = sorted(counts.index, key=lambda name: (-int(counts[name]), name))
     return ordered[:MOST_CATEGORIES]
 

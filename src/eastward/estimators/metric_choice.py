@@ -1,4 +1,4 @@
-"""The metric that a user names, with its options."""
+"""Resolve the metric that a user names, with its options."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
     Parameters
     ----------
     caller : str
-        Who asks, for messages.
+        Name of the caller, for messages.
     metric : str, Metric or callable
-        As estimators take it.
+        As the estimators take it.
     options : mapping or None
         Options of the metric.
     classes : list

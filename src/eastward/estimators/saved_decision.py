@@ -1,4 +1,4 @@
-"""How a fitted decision is written to a folder and read again, the same for every estimator."""
+"""Write a fitted decision to a folder and read it again, in one way for all estimators."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = [
     "shared_document",
 ]
 
-# Held-out numbers that are kept with a model; of more, the rows that come first after a shuffle.
+# The most held-out numbers saved with a model; beyond that, a random sample of rows.
 MAX_NUMBERS = 2_000_000
 
 
 def shared_document(
     model: DecidingClassifier, left_out: Collection[str], advice: str
 ) -> dict[str, Any]:
-    """What every estimator writes: its parameters, metric, classes, columns and report.
+    """Collect what every estimator saves: parameters, metric, classes, columns and report.
 
     Parameters
     ----------
     model : DecidingClassifier
         Fitted.
     left_out : collection of str
-        Parameters that are objects of the training run, or kept in another form.
+        Parameters that are objects of the training run, or stored in another form.
     advice : str
-        What to do about a metric without a name.
+        Advice for a metric without a name.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def shared_document(
 
 
 def restore_shared(model: DecidingClassifier, document: Mapping[str, Any]) -> None:
-    """Put back what :func:`shared_document` wrote, apart from the parameters, which make the model."""
+    """Restore what :func:`shared_document` collected, except the parameters, which create the model."""
     model.metric_ = metric_of(document["metric"])
     model.classes_ = np.asarray(document["classes"], dtype=document["classes_dtype"])
     model.report_ = document["report"]
@@ -75,7 +75,7 @@ def restore_shared(model: DecidingClassifier, document: Mapping[str, Any]) -> No
 
 
 def decision_document(model: DecidingClassifier) -> dict[str, Any]:
-    """Calibration and decision as plain JSON values; what is long is in :func:`decision_tensors`."""
+    """Return calibration and decision as plain JSON values; :func:`decision_tensors` has the long parts."""
     return {
         "calibration": model.calibration_.to_dict(),
         "decision": {**model.decision_.to_dict(), "reference": None},
@@ -83,7 +83,7 @@ def decision_document(model: DecidingClassifier) -> dict[str, Any]:
 
 
 def decision_tensors(model: DecidingClassifier) -> dict[str, Tensor]:
-    """Held-out predictions, and the rows that the decision is solved on again for other frequencies."""
+    """Return held-out predictions, and the rows for solving the decision again."""
     tensors: dict[str, Tensor] = {}
     reference = model.decision_.reference
     if reference is not None:
@@ -108,7 +108,7 @@ def _kept_rows(count: int, classes: int) -> Any:
 def restore_decision(
     model: DecidingClassifier, document: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put calibration, decision and held-out predictions back."""
+    """Restore calibration, decision and held-out predictions."""
     model.calibration_ = Calibration.from_dict(document["calibration"])
     names = ("probabilities", "weight", "correction")
     parts = [tensors.get(f"reference.{name}") for name in names]
@@ -119,7 +119,7 @@ def restore_decision(
 
 
 def _check_sizes(model: DecidingClassifier) -> None:
-    """Refuse a decision, a calibration or predictions of another number of classes than the model has."""
+    """Refuse a decision, calibration or predictions with another number of classes than the model."""
     size, held = len(model.classes_), model.held_out_
     curve = model.calibration_.kind == "isotonic"
     scales, shifts = model.calibration_.scales, model.calibration_.shifts
@@ -127,7 +127,7 @@ def _check_sizes(model: DecidingClassifier) -> None:
         raise ValueError("a calibration whose numbers do not fit each other")
     lengths = {
         "decision": len(model.decision_.matrix),
-        # An isotonic curve has as many points as it needs.
+        # An isotonic curve can have any number of points.
         "calibration": size if curve else len(shifts),
         "held-out predictions": size if held is None else held.scores.shape[1],
     }
@@ -148,7 +148,7 @@ def _held_out(tensors: Mapping[str, Tensor]) -> HeldOut | None:
 
 
 def old_decision(model: DecidingClassifier, offsets: Any, version: str) -> None:
-    """The decision of a model that was saved before decisions were matrices, and a word on what changed."""
+    """Restore the decision of an older model, saved before decisions were matrices, and say what changed."""
     shifts = np.asarray(offsets, dtype=np.float64)
     size = len(shifts)
     model.calibration_ = Calibration("none", np.ones(size), np.zeros(size))

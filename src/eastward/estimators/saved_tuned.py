@@ -1,4 +1,4 @@
-"""A fitted TunedDecisionClassifierCV as a folder: JSON, safetensors, and the estimator by skops or in its own way."""
+"""Save a fitted TunedDecisionClassifierCV as JSON and safetensors, and its estimator in its own format or skops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["load", "save"]
 FOLDER = SavedFolder("eastward.TunedDecisionClassifierCV", "tuned.json")
 NAMED = "Call decide_by with a metric that has a name before saving."
 ESTIMATOR, TENSORS = "estimator.skops", "decision.safetensors"
-# The estimator is a file of its own; the others are objects of the training run.
+# The estimator is saved separately; the others are objects of the training run.
 NOT_SAVED = ("estimator", "metric", "cv", "random_state")
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = 
 
 
 def load(cls: type[T], path: Path, trusted: Sequence[str]) -> T:
-    """The classifier in the folder ``path``."""
+    """Load the classifier in the folder ``path``."""
     document = FOLDER.read(path)
     with FOLDER.loading(path):
         return _restored(cls, document, path, trusted)  # type: ignore[no-any-return]  # an instance of cls
@@ -61,7 +61,7 @@ def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Seq
     metric = metric_of(document["metric"])
     model = cls(estimator, metric=metric, **parameters)
     model.estimator_ = estimator
-    # The estimator knows its columns itself; a file of before does not name them.
+    # The estimator knows its columns; older files do not name them.
     restore_shared(model, {"n_features_in": None, "feature_names_in": None, **document})
     for name in ("n_features_in_", "feature_names_in_"):
         vars(model).pop(name, None)

@@ -1,4 +1,4 @@
-"""Any classifier, with the decision rule that a metric wants."""
+"""Any classifier, with the best decision for a metric."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from eastward.metrics import Metric
 __all__ = ["TunedDecisionClassifierCV"]
 
 _FIT = "TunedDecisionClassifierCV.fit"
-# Each is a search of its own; the mean has long settled.
+# More bags change nothing, and each is a search of its own.
 MOST_BAGS = 10_000
 
 
@@ -44,7 +44,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type: ignore[misc]  # untyped
-    r"""Any classifier, deciding by the metric it is judged by.
+    r"""Any classifier, with a decision tuned for the metric that judges it.
 
     .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}
 
@@ -60,35 +60,35 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number. Metrics of one
         class ("f1", "precision", ...) mean ``classes_[1]``.
     cv : int, splitter, iterable of splits or "prefit", default=5
-        How to cross-fit; the splits must be a partition. An integer means stratified folds, shuffled; pass a splitter
-        for rows in an order that matters. "prefit": the estimator is fitted already, on other data than those given to
-        :meth:`fit`.
+        How to cross-fit; the splits must be a partition. An integer means stratified, shuffled folds; pass a splitter
+        if the order of rows matters. "prefit" means that the estimator is already fitted, on other data than those
+        passed to :meth:`fit`.
     guard : float, optional
-        How many standard errors the cross-validated gain has to exceed, or else the most probable class stays. By
-        default there is no guard, except that a rule stays out where folds see no difference at all.
+        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. There is no
+        guard by default, but a rule without any difference on the folds is not used.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     cost : array-like of shape (n_classes, n_classes), optional
         Cost of deciding for the column when the row is true, in the order of ``classes_``; short for the metric
-        "expected_cost". :meth:`predict` then gives the cheapest decision under the probabilities.
+        "expected_cost". :meth:`predict` then returns the decision with the lowest expected cost.
     subject_to : str or sequence of str, optional
         Constraints such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
     confidence : float, default=0.95
-        Of the one-sided bounds by which constraints are kept.
+        Confidence of the one-sided bounds on constraints.
     on_infeasible : {"raise", "best"}, default="raise"
         What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
     abstain_cost : float, optional
         Cost of not deciding: in units of ``cost`` if that is given, else of the metric.
     coverage : float, optional
-        Share of the samples that have to be decided; the least clear ones may be left undecided.
+        Share of the samples that must be decided; the least clear ones may stay undecided.
     abstain_label : object, optional
         What :meth:`predict` returns for "no decision". None means -1 for numbers, "abstain" for strings and None (in an
         object array) for booleans.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise. See
-        :func:`eastward.decisions.fit_calibration`.
+        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
+        best. See :func:`eastward.decisions.fit_calibration`.
     random_state : int, RandomState or None, default=None
-        For folds and bootstraps.
+        Seed of folds and bootstraps.
     n_jobs : int, optional
         Processes for cross-fitting.
 
@@ -101,15 +101,15 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     metric_ : Metric
         The metric with its options.
     calibration_ : Calibration
-        From the estimator's probabilities to those of :meth:`predict_proba`.
+        Turns the estimator's probabilities into those of :meth:`predict_proba`.
     decision_ : Decision
-        From :meth:`predict_proba` to :meth:`predict`; ``print`` says in words what it does.
+        Turns :meth:`predict_proba` into :meth:`predict`; ``print`` describes it in words.
     offsets_ : ndarray of shape (n_classes,)
-        The decision as offsets of log-probabilities, with mean zero; None where it is more than that.
+        The decision as offsets of log-probabilities with mean zero; None if it is not that simple.
     held_out_ : HeldOut
         Cross-fitted predictions, for :meth:`decide_by` and :meth:`predict_set`.
     report_ : dict
-        What calibration and decision bring on them, as plain data; :meth:`summary` is its text.
+        The gain of calibration and decision on them, as plain data; :meth:`summary` describes it in words.
     n_features_in_, feature_names_in_
         Those of ``estimator_``, if it has them.
 
@@ -169,7 +169,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
-        """Cross-fit the estimator, tune the decision, fit the estimator on all data.
+        """Cross-fit the estimator, tune the decision, and fit the estimator on all data.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Reaches the estimator and the tuning.
+            Used by the estimator and the tuning.
         **fit_params
             For the estimator's ``fit``.
 
@@ -208,7 +208,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Calibrated probabilities. The decision need not be the most probable class.
+        """Predict calibrated probabilities; the decision need not be the most probable class.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def raw_predict_proba(self, X: Any) -> Array:
-        """The estimator's own probabilities.
+        """Predict the estimator's own probabilities.
 
         Parameters
         ----------
@@ -234,14 +234,14 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            As ``estimator_.predict_proba`` gives them.
+            The result of ``estimator_.predict_proba``.
         """
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X))
 
     @classmethod
     def load(cls, path: Any, *, trusted: Sequence[str] = ()) -> Self:
-        """A classifier that :meth:`save` wrote.
+        """Load a classifier that :meth:`save` wrote.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         Returns
         -------
         TunedDecisionClassifierCV
-            One that decides alike.
+            Decides exactly like the saved one.
         """
         return saved_tuned.load(cls, _checks.path("load", "path", path), trusted)
 
@@ -273,11 +273,11 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
 
     @property
     def gain_(self) -> float:
-        """From the first to the second; positive is better whichever direction the metric has."""
+        """Gain of the decision over the most probable class; positive is better."""
         return float(self.report_["gain"])
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Where scikit-learn's metadata go: to the ``fit`` of the estimator.
+        """Route scikit-learn's metadata to the ``fit`` of the estimator.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         return tags
 
     def _cross_fit(self, X: Any, y: Array, params: Any) -> Array:
-        """Fit the estimator, unless it is fitted already, and predict each sample without it."""
+        """Fit the estimator, unless it is fitted already, and predict each sample by a copy fitted without it."""
         if not self._is_fitted_already():
             splits = partition(self.cv, X, y, self._seed % 2**31)
             scores = cross_fitted_scores(self.estimator, X, y, splits, params, self.n_jobs)

@@ -1,4 +1,4 @@
-"""EASTBoostingClassifier: boosted trees weighted, grown and decided for one metric."""
+"""EASTBoostingClassifier: boosted trees that are weighted, grown and decided for one metric."""
 
 from eastward.estimators.boosting.classifier import EASTBoostingClassifier
 

@@ -1,7 +1,7 @@
-"""Rounds of trees that follow the metric, and whether cross-validation favours them.
+"""Rounds of trees that follow the metric, kept if cross-validation favours them.
 
-They start at *held-out* scores of the cross-entropy model. Its scores of rows that it was trained on are nearly all
-right, so that the metric has no slope there; what is left to learn shows on rows that it has not seen.
+They start at *held-out* scores of the cross-entropy model. The model is right about nearly all rows that it was trained
+on, so the metric has no slope there. Only rows outside training show what is left to learn.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["AlignedEvidence", "aligned_evidence", "train_aligned"]
 
 Array: TypeAlias = NDArray[Any]
 
-# Fractions of the largest number of rounds that are tried.
+# The fractions of the largest number of rounds to try.
 FRACTIONS = (0.1, 0.2, 0.4, 0.7, 1.0)
 
 
 @dataclass(frozen=True)
 class AlignedEvidence:
-    """What aligned rounds bring on held-out rows.
+    """The gain of aligned rounds on held-out rows.
 
     Attributes
     ----------
     rounds : int
-        How many are best; 0 if none are favoured.
+        The best number of rounds; 0 if none are favoured.
     gain, standard_error : float
-        Of a number of rounds that is chosen without the fold it is judged on; the error is the jackknife's.
+        Gain of a number of rounds chosen without the fold that judges it, and its jackknife error.
     favoured : bool
         Whether the gain exceeds the guard.
     scores : array of shape (N, C)
@@ -53,7 +53,7 @@ class AlignedEvidence:
 def train_aligned(
     problem: Problem, chosen: Array, start: Array, temperature: float, rounds: int
 ) -> Any:
-    """Trees that follow the metric on the rows ``chosen``, from scores ``(N, C)`` of theirs."""
+    """Train trees that follow the metric on the rows ``chosen``, starting at their scores ``(N, C)``."""
     objective: Objective = lightgbm_objective(problem.metric, temperature=temperature)
     data = problem.rows(chosen)
     begin = np.ascontiguousarray(margins(start))
@@ -76,20 +76,20 @@ def aligned_evidence(
     problem : Problem
         The rows.
     held_out : array of shape (N, C)
-        Scores of each row by a cross-entropy model that has not seen it.
+        Scores of each row by a cross-entropy model that was not trained on it.
     shifts : array of shape (N, C)
-        Offsets to start at, for each row those that were tuned without it.
+        Offsets to start at; those of a row were tuned without it.
     temperature : float
-        Of the metric's surrogate.
+        Temperature of the metric's surrogate.
     max_rounds : int
         The largest number of rounds.
     guard : float or None
-        Standard errors that the gain has to exceed; None keeps the best number of rounds in any case.
+        Standard errors that the gain must exceed; None always keeps the best number of rounds.
 
     Returns
     -------
     AlignedEvidence
-        The choice and what it rests on.
+        The choice, and the evidence for it.
     """
     candidates = sorted({max(1, round(part * max_rounds)) for part in FRACTIONS})
     staged = np.repeat((held_out + shifts)[None], len(candidates) + 1, axis=0)
@@ -102,7 +102,7 @@ def aligned_evidence(
     tables = fold_tables(problem, staged)
     merit = Merit(problem.metric, problem.num_classes)
     gain, error = _honest_gain(merit, tables)
-    # Without a guard the user wants aligned rounds, so "none" is no candidate.
+    # Without a guard the user wants aligned rounds, so "none" is not a candidate.
     totals = merit(tables.sum(1))
     best = int(totals.argmax()) if guard is not None else 1 + int(totals[1:].argmax())
     favoured = guard is None or (best > 0 and gain > guard * error)
@@ -111,7 +111,7 @@ def aligned_evidence(
 
 
 def _honest_gain(merit: Merit, tables: Tensor) -> tuple[float, float]:
-    """Gain over no rounds when each fold's number is chosen on the others, and its jackknife error."""
+    """Compute the gain when each fold's number of rounds is chosen on the others, and its jackknife error."""
     size = tables.shape[1]
     others = tables.sum(1, keepdim=True) - tables
     choice = torch.stack([merit(others[:, k]) for k in range(size)]).argmax(1)

@@ -1,4 +1,4 @@
-"""LightGBM and XGBoost behind one small interface: train, raw scores, text.
+"""LightGBM and XGBoost behind one small interface.
 
 Features arrive as numbers (categories as codes, NaN for missing values), labels as class indices. Two classes have one
 score per row, C classes have C.
@@ -24,7 +24,7 @@ Objective: TypeAlias = Callable[[Array, Any], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Task:
-    """What both libraries have to know about the problem."""
+    """The problem, as both libraries need it."""
 
     num_classes: int
     categorical: tuple[int, ...]
@@ -35,12 +35,12 @@ class Task:
 
     @property
     def threads(self) -> int:
-        """As scikit-learn counts: None means one, -1 all."""
+        """Number of threads, as scikit-learn counts: None means one, -1 all."""
         return 1 if self.n_jobs is None else max(self.n_jobs, 0)
 
 
 class Backend(Protocol):
-    """One library."""
+    """The interface of one library."""
 
     file_name: str
 
@@ -54,16 +54,16 @@ class Backend(Protocol):
         start: Array | None = None,
         objective: Objective | None = None,
     ) -> Any:
-        """A booster: cross-entropy, or ``objective`` with scores that start at ``start``."""
+        """Train a booster by cross-entropy, or by ``objective`` with scores that start at ``start``."""
 
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
-        """Scores ``(N,)`` or ``(N, C)`` of the first ``rounds`` rounds, without the start."""
+        """Compute scores ``(N,)`` or ``(N, C)`` of the first ``rounds`` rounds, without the start."""
 
     def to_text(self, booster: Any) -> str:
-        """All of the booster."""
+        """Write the booster as text."""
 
     def from_text(self, text: str) -> Any:
-        """The booster that gave this text."""
+        """Read a booster from text."""
 
 
 class LightGBM:
@@ -104,7 +104,7 @@ class LightGBM:
             weight=weight,
             init_score=start,
             categorical_feature=list(task.categorical),
-            # With few rows no split is possible, and data without any feature left are refused.
+            # With few rows no split is possible, and LightGBM would refuse data without usable features.
             params={"verbosity": -1, "feature_pre_filter": False},
         )
         return self.library.train(params, data, rounds)
@@ -155,7 +155,7 @@ class XGBoost:
             "nthread": task.threads,
             "verbosity": 0,
             **({"num_class": task.num_classes} if multiclass else {}),
-            # In the middle: what trees of our own objective add is then all that they score.
+            # A neutral start, so that scores of our own objective are the sum of its trees and nothing else.
             **({} if objective is None else {"base_score": 0.5}),
             **task.params,
         }
@@ -195,7 +195,7 @@ BACKENDS: Mapping[str, type[LightGBM | XGBoost]] = {"lightgbm": LightGBM, "xgboo
 
 
 def make_backend(name: Any, task: Task) -> Backend:
-    """The library called ``name``."""
+    """Return the library called ``name``."""
     _checks.one_of("EASTBoostingClassifier", "backend", name, tuple(BACKENDS))
     return BACKENDS[name](task)
 

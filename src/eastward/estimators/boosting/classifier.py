@@ -44,10 +44,10 @@ class EASTBoostingClassifier(DecidingClassifier):
 
     .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}, \qquad p = \operatorname{softmax}(f + a)
 
-    f is the library's own cross-entropy model, classes weighted equally, a are *aligned* rounds of trees that minimise
-    one minus the soft metric (EAST) from there, and the matrix G decides (:func:`eastward.tune_decision`), tuned on
-    held-out predictions after they were calibrated. Aligned rounds are kept only where cross-validation favours them,
-    and weights unless it favours none.
+    Here f is the library's own cross-entropy model with equal class weights. Then *aligned* rounds of trees, a,
+    minimise one minus the soft metric (EAST). The matrix G decides (:func:`eastward.tune_decision`); it is tuned on
+    calibrated held-out predictions. Aligned rounds are kept only if cross-validation favours them. Class weights are
+    kept unless it speaks against them.
 
     Parameters
     ----------
@@ -59,35 +59,38 @@ class EASTBoostingClassifier(DecidingClassifier):
     n_estimators : int, default=100
         Rounds of cross-entropy.
     learning_rate : float, default=0.1
-        Of all rounds.
+        Learning rate of all rounds.
     balanced : "auto" or bool, default="auto"
-        Whether the cross-entropy model weighs classes equally: "auto" unless cross-validation favours no class weights;
-        where the metric counts right decisions of all classes alike, as accuracy does, only if it favours weights.
+        Whether the cross-entropy model gives classes equal weight. "auto" does so unless cross-validation speaks
+        against it. For a metric such as accuracy, which counts correct decisions of all classes alike, "auto" does so
+        only if cross-validation speaks for it.
     aligned : "auto" or bool, default="auto"
-        Whether aligned rounds follow: "auto" if cross-validation favours them, True always, False never.
+        Whether aligned rounds follow: True always, False never, "auto" if cross-validation favours them.
     aligned_rounds : int, default=50
-        The most aligned rounds; a tenth, a fifth, two and seven tenths of them are tried, too.
+        Largest number of aligned rounds; some fractions of it are tried, too.
     temperature : float, default=0.2
-        Of the metric's surrogate, in (0, 0.4].
+        Temperature of the metric's surrogate, in (0, 0.4].
     tune_decision : bool, default=True
         Whether the decision is tuned; otherwise it is the most probable class.
     subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
+        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
+        best.
     guard : float or None, default=1.0
-        How many standard errors a cross-validated gain has to exceed, of a change of weights and of aligned rounds.
-        None: the better weights and aligned rounds in any case.
+        How many standard errors a cross-validated gain must exceed, for a change of weights and for aligned rounds.
+        None always takes the better weights, and aligned rounds.
     cv : int, splitter or iterable of splits, default=5
-        Folds for held-out predictions; an integer means stratified, shuffled ones.
+        Folds for held-out predictions; an integer means stratified, shuffled folds.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     categorical_features : "from_dtype", list or None, default="from_dtype"
-        Names or positions of categorical columns. "from_dtype": those of a data frame that hold categories or text.
+        Names or positions of categorical columns. "from_dtype" takes the columns of a data frame that hold categories
+        or text.
     backend_params : mapping, optional
         Further parameters by the library's own names, for example ``{"num_leaves": 15}``.
     random_state : int, RandomState or None, default=None
-        For the library and the bootstraps.
+        Seed of the library and of the bootstraps.
     n_jobs : int, optional
         Threads of the library; None means 1, -1 all.
 
@@ -98,17 +101,17 @@ class EASTBoostingClassifier(DecidingClassifier):
     booster_ : Booster
         The cross-entropy model.
     class_weights_ : ndarray of shape (n_classes,)
-        What it weighs classes by; ones if it does not.
+        Its class weights; ones if it has none.
     aligned_booster_ : Booster or None
         Aligned trees, if they were kept.
     aligned_rounds_ : int
-        How many rounds of them.
+        Number of aligned rounds.
     calibration_, decision_, offsets_, held_out_
-        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
     metric_ : Metric
         The metric.
     report_ : dict
-        What each step brings on held-out rows; :meth:`summary` says it in words.
+        The gain of each step on held-out rows; :meth:`summary` describes it in words.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -119,9 +122,9 @@ class EASTBoostingClassifier(DecidingClassifier):
 
     Notes
     -----
-    Missing values are NaN, and trees learn where to send them; categories that training has not seen count as missing.
-    Aligned trees start at held-out scores: scores of a model's own training rows are nearly all right, which leaves the
-    metric no slope. At prediction they are added to the model of all rows, whose scores held-out scores stand for.
+    Missing values are NaN, and trees learn where to send them. New categories count as missing. Aligned trees start at
+    held-out scores, because a model is right about nearly all of its training rows, where the metric has no slope. For
+    prediction they are added to the model of all rows.
 
     Examples
     --------
@@ -195,7 +198,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Reaches cross-entropy, the confusion matrix and the tuning; a row of weight zero does not exist.
+            Used by cross-entropy, the confusion matrix and the tuning; a row of weight zero is left out.
 
         Returns
         -------
@@ -205,7 +208,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options = self._tree_options()
         if y is None:
-            # The words that scikit-learn's checks look for.
+            # scikit-learn's checks look for these words.
             message = (
                 f"y of {_FIT} must be given: it requires y to be passed, but the target y is None."
             )
@@ -245,7 +248,7 @@ class EASTBoostingClassifier(DecidingClassifier):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """A classifier that :meth:`save` wrote."""
+        """Load a classifier that :meth:`save` wrote."""
         return saving.load(cls, _checks.path("load", "path", path))
 
     def _save(self, path: Path) -> None:
@@ -256,7 +259,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         return hasattr(self, "decision_")
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values are welcome."""
+        """Tell scikit-learn that missing values are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -272,7 +275,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         return {**super()._full_report(decided), **self._steps, "sentences": sentences}
 
     def _tree_options(self) -> Options:
-        """Parameters that make no sense are refused before anything is trained."""
+        """Check the parameters before anything is trained."""
         caller = "EASTBoostingClassifier"
         for name in ("balanced", "aligned"):
             value = getattr(self, name)
@@ -295,7 +298,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         if hasattr(X, "shape") and len(X.shape) == 2:
             self._columns = Columns.of(X, self.categorical_features)
         else:
-            # Not a table: scikit-learn says what is wrong with it, or makes one of nested lists.
+            # Not a table: scikit-learn reports what is wrong, or converts nested lists.
             self._columns = Columns({})
         return self._checked(X, reset=True)
 
@@ -321,7 +324,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         return make_backend(self.backend, task)
 
     def _log_probabilities(self, X: Any) -> Array:
-        """Scores ``(N, C)`` of all trees, up to a constant for each row."""
+        """Compute scores ``(N, C)`` of all trees, up to a constant for each row."""
         features, backend = self._features(X), self._backend()
         scores = columns(backend.raw_scores(self.booster_, features))
         if self.aligned_booster_ is not None:
@@ -339,7 +342,7 @@ def _row_weights(sample_weight: Any, features: Array) -> Array | None:
 
 
 def _folds(cv: Any, features: Array, labels: Array, weight: Array | None, seed: int) -> Array:
-    """The fold of each row with positive weight; folds must share the rows out."""
+    """Return the fold of each row with positive weight; the folds must be a partition."""
     count = len(labels)
     rows = np.arange(count) if weight is None else np.flatnonzero(weight > 0)
     if isinstance(cv, int):

@@ -1,4 +1,4 @@
-"""Tables as trees take them: numbers, categories as codes, NaN for what is missing."""
+"""Convert tables for trees: numbers, codes for categories, NaN for missing values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CALLER = "EASTBoostingClassifier"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are categorical, and the values of each; a value's code is its position.
+    """The categorical columns and their values; the code of a value is its position.
 
     Attributes
     ----------
     categories : dict of int to list
-        For each categorical column the values seen in training.
+        The values of each categorical column in training.
     """
 
     categories: dict[int, list[Any]]
@@ -44,10 +44,10 @@ class Columns:
         return tuple(sorted(self.categories))
 
     def encode(self, X: Any) -> Any:
-        """``X`` with codes in place of categories; unknown ones become NaN, which trees take as missing."""
+        """Replace categories in ``X`` by codes; unknown ones become NaN, which trees treat as missing."""
         if hasattr(X, "iloc"):
             coded = {X.columns[k]: self._codes(X.iloc[:, k], k) for k in self.categorical}
-            # Days since 1970: where a tree cuts them is all that counts.
+            # Days since 1970; any unit works for the splits of a tree.
             times = [k for k, kind in enumerate(X.dtypes) if is_date(kind)]
             coded |= {X.columns[k]: date_numbers(X.iloc[:, k])[:, 0] for k in times}
             return X.assign(**coded) if coded else X
@@ -91,7 +91,7 @@ def _position(X: Any, name: Any) -> int:
 
 
 def _is_categorical(dtype: Any) -> bool:
-    """Categories, and text, which is nothing else to a tree."""
+    """Whether a column holds categories or text, which trees treat alike."""
     return str(dtype) in {"category", "object", "str", "string"} or dtype == "string"
 
 
@@ -100,7 +100,7 @@ def _column(X: Any, column: int) -> Any:
 
 
 def _values(column: Any) -> list[Any]:
-    """Distinct values in order; those of a categorical type in its own order."""
+    """Return the distinct values in order; a categorical type has its own order."""
     if str(getattr(column, "dtype", "")) == "category":
         return [_plain(value) for value in column.cat.categories]
     seen = {_plain(value) for value in column} - {None}
@@ -108,13 +108,13 @@ def _values(column: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number or a string that JSON knows, or None for a missing value."""
+    """Convert a value for JSON: a number or a string, or None if it is missing."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return None if np.isnan(value) else value
-    # pandas has several missing values of its own, none of which equals itself or is true.
+    # pandas has several missing values; none of them equals itself or is true.
     missing = value is None or str(value) in {"<NA>", "NaT"}
     return None if missing else str(value)

@@ -1,8 +1,8 @@
 """The fit of EASTBoostingClassifier, in reading order.
 
-Cross-fit the library's cross-entropy model, with balanced weights and without, and keep one; find offsets for the
-metric on its held-out scores; try aligned rounds from there, and keep them if held-out rows favour them; train on all
-rows. The decision is tuned afterwards, on the held-out scores that this leaves.
+Cross-fit the library's cross-entropy model with and without balanced weights, and keep one of them. Find offsets for
+the metric on its held-out scores. Try aligned rounds from there, and keep them if held-out rows favour them. Train on
+all rows. The decision is tuned afterwards, on the resulting held-out scores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True)
 class Options:
-    """How to fit; see the parameters of the classifier."""
+    """Options of the fit; see the parameters of the classifier."""
 
     rounds: int
     balanced: bool | str
@@ -46,22 +46,22 @@ class Options:
 
 @dataclass(frozen=True)
 class FittedTrees:
-    """Boosters, what is added to their scores, and the scores of rows by trees that did not see them.
+    """Boosters, the shifts of their scores, and scores of rows by trees that were not trained on them.
 
     Attributes
     ----------
     base, aligned
-        The boosters; ``aligned`` is None where none are kept.
+        The boosters; ``aligned`` is None if no aligned rounds are kept.
     class_weights : ndarray
-        ``(C,)``: what the base weighs classes by.
+        ``(C,)``: the class weights of the base.
     aligned_rounds : int
-        How many aligned rounds are kept.
+        Number of aligned rounds kept.
     shifts : ndarray
-        ``(C,)``, added to the scores of all trees: where aligned trees began, or the class weights taken back.
+        ``(C,)``, added to the scores of all trees: the start of aligned trees, or the correction for class weights.
     held_out : ndarray
         ``(N, C)`` log-probabilities.
     report : dict
-        What weights and aligned rounds rest on, with ``sentences``.
+        The evidence for weights and aligned rounds, with ``sentences``.
     """
 
     base: Any
@@ -74,7 +74,7 @@ class FittedTrees:
 
 
 def fit_trees(problem: Problem, options: Options) -> FittedTrees:
-    """Everything between checked data and trained trees."""
+    """Fit trees on checked data."""
     weighting = choose_weighting(problem, options.rounds, options.balanced, options.guard)
     base = train_weighted(problem, problem.every, options.rounds, balanced=weighting.balanced)
     weights = np.ones(problem.num_classes)
@@ -95,7 +95,7 @@ def fit_trees(problem: Problem, options: Options) -> FittedTrees:
 def _aligned(
     problem: Problem, held_out: Array, options: Options
 ) -> tuple[Array, AlignedEvidence | None]:
-    """The offsets at which aligned trees begin, and what they bring from there."""
+    """Return the offsets where aligned trees start, and the evidence for them."""
     if options.aligned is False:
         return np.zeros(problem.num_classes), None
     offsets, shifts = _start(problem, held_out, options)
@@ -111,7 +111,7 @@ def _aligned(
 
 
 def _start(problem: Problem, scores: Array, options: Options) -> tuple[Array, Array]:
-    """Offsets ``(C,)`` for the metric, and for each row those tuned without its fold; zeros where folds object."""
+    """Find offsets ``(C,)``, and for each row those tuned without its fold; zeros if folds speak against them."""
 
     def tuned(rows: Array) -> Array:
         weight = None if problem.weight is None else problem.weight[rows]
@@ -139,7 +139,7 @@ def _log_softmax(scores: Array) -> Array:
 
 
 def _report(weighting: Weighting, aligned: AlignedEvidence | None) -> dict[str, Any]:
-    """What each step rests on, as plain data."""
+    """Report the evidence for each step, as plain data."""
     report = {"weights": _weights_report(weighting), "aligned": _aligned_report(aligned)}
     sentences = [_weight_words(report["weights"]), _aligned_words(report["aligned"])]
     return {**report, "sentences": [f"{sentence}." for sentence in sentences]}

@@ -1,4 +1,4 @@
-"""The training rows, dealt out to folds, and what a change brings on rows that were held out."""
+"""Training rows in folds, and the gain of a change on held-out rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """The training rows, and how they are dealt out to folds."""
+    """The training rows, and their folds."""
 
     backend: Backend
     features: Array
@@ -32,18 +32,18 @@ class Problem:
     num_classes: int
 
     def rows(self, chosen: Array) -> tuple[Array, Array, Array | None]:
-        """Features, codes and weights of some rows."""
+        """Return features, codes and weights of some rows."""
         weight = None if self.weight is None else self.weight[chosen]
         return self.features[chosen], self.codes[chosen], weight
 
     @property
     def every(self) -> Array:
-        """All rows."""
+        """Mask of all rows."""
         return np.arange(len(self.codes))
 
     @property
     def parts(self) -> list[tuple[Array, Array]]:
-        """Rows outside and inside of each fold."""
+        """Yield the rows outside and inside each fold."""
         return [
             (np.flatnonzero(self.folds != k), np.flatnonzero(self.folds == k))
             for k in range(int(self.folds.max()) + 1)
@@ -51,17 +51,17 @@ class Problem:
 
 
 def columns(raw: Array) -> Array:
-    """Scores ``(N, C)``: one margin is the second of two, the first is zero."""
+    """Return scores ``(N, C)``; a single margin becomes the second of two columns, the first is zero."""
     return raw if raw.ndim == 2 else np.stack([np.zeros_like(raw), raw], axis=1)
 
 
 def margins(scores: Array) -> Array:
-    """The inverse: what a library wants to start from."""
+    """Undo :func:`columns`, for the start of a library."""
     return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
 
 
 def fold_tables(problem: Problem, staged: Array) -> Tensor:
-    """Tables of each candidate on each fold, ``(R, K, ...)``."""
+    """Compute tables of each candidate on each fold, ``(R, K, ...)``."""
     merit = Merit(problem.metric, problem.num_classes)
     codes, folds = torch.from_numpy(problem.codes), torch.from_numpy(problem.folds)
     mass = torch.ones(len(codes)) if problem.weight is None else torch.from_numpy(problem.weight)
@@ -71,7 +71,7 @@ def fold_tables(problem: Problem, staged: Array) -> Tensor:
 
 
 def fold_gain(merit: Merit, before: Tensor, after: Tensor) -> tuple[float, float]:
-    """From tables ``(K, ...)`` of the folds: the gain of the metric of their sum, and its jackknife error."""
+    """Compute the gain of the metric over all folds, given tables ``(K, ...)``, and its jackknife error."""
     every = torch.arange(len(before))
 
     def gain(keep: Tensor) -> Tensor:

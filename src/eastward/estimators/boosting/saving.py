@@ -1,7 +1,7 @@
-"""A fitted EASTBoostingClassifier as a folder: ``model.json`` and the library's own model files.
+"""Save a fitted EASTBoostingClassifier as ``model.json`` and the library's own model files.
 
-Loading reads numbers and names; nothing in the folder is executed. The folder is written under a temporary name
-and renamed, so that a half-written model never stands under the final one, and ``model.json`` vouches for the rest.
+Loading reads numbers and names; nothing in the folder is executed. The folder is written under a temporary name and
+then renamed, so that the final name never holds a half-written model. ``model.json`` has digests of the other files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["load", "save"]
 FOLDER = SavedFolder("eastward.EASTBoostingClassifier", format=2)
 TENSORS = "decision.safetensors"
 NAMED = "Save a model trained with a metric that has a name."
-# Parameters that are objects of the training run, or kept in another form.
+# Parameters that are objects of the training run, or stored in another form.
 NOT_SAVED = ("metric", "random_state", "cv")
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def save(model: EASTBoostingClassifier, backend: Backend, path: Path) -> None:
 
 
 def load(cls: type[T], path: Path) -> T:
-    """The classifier in the folder ``path``."""
+    """Load the classifier in the folder ``path``."""
     document = FOLDER.read(path)
     with FOLDER.loading(path):
         return _restored_model(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
@@ -111,7 +111,7 @@ def _restored_model(cls: type[Any], document: dict[str, Any], path: Path) -> Any
 
 
 def _restore_old(model: EASTBoostingClassifier, document: dict[str, Any]) -> None:
-    """Offsets of a decision that was folded into the probabilities; class weights are taken back where they can be."""
+    """Recover the offsets of a decision that was folded into the probabilities, and undo class weights if possible."""
     weights = np.log(model.class_weights_)
     taken_back = np.zeros_like(weights) if model.aligned_booster_ is not None else weights
     model.score_shifts_ = -taken_back
@@ -121,7 +121,7 @@ def _restore_old(model: EASTBoostingClassifier, document: dict[str, Any]) -> Non
 
 
 def _booster(backend: Backend, path: Path, name: str, digest: str) -> Any:
-    # Checked before it is parsed: the libraries' parsers trust their files.
+    # Checked before parsing, because the libraries' parsers trust their files.
     text = (path / name).read_bytes().decode("utf-8", errors="replace")
     if _digest(text) != digest:
         expected = "a folder whose parts belong together"

@@ -1,8 +1,8 @@
-"""Whether the cross-entropy model is trained with classes of equal weight.
+"""Choose whether the cross-entropy model gives classes equal weight.
 
-Trees stop splitting where a leaf would hold too little weight, so they hardly learn a rare class; an offset afterwards
-cannot tell rows apart that the trees did not. Weights inverse to the class frequencies are therefore where the model
-starts, and it goes without them where held-out rows favour that.
+Trees stop splitting when a leaf would have too little weight, so they hardly learn a rare class. An offset afterwards
+cannot separate rows that the trees did not. Therefore the default weights are inverse to the class frequencies, unless
+held-out rows speak against them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True)
 class Weighting:
-    """Which weights the cross-entropy model has, and what speaks for them.
+    """The class weights of the cross-entropy model, and the evidence for them.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Weighting:
     scores : array of shape (N, C)
         Held-out log-probabilities of that model.
     before : array of shape (N, C)
-        Those of the model without class weights, if it was tried; else the same as ``scores``.
+        Log-probabilities of the model without class weights, if it was tried; otherwise ``scores``.
     tried : bool
         Whether both were tried.
     gain, standard_error : float
-        Of balanced weights over none, on held-out rows.
+        Gain of balanced weights on held-out rows, and its error.
     """
 
     balanced: bool
@@ -50,7 +50,7 @@ class Weighting:
 
 
 def balanced_weights(codes: Array, weight: Array | None, num_classes: int) -> Array:
-    """Weights ``(C,)`` inverse to the mass of each class, with which the total stays what it is.
+    """Compute weights ``(C,)`` inverse to the mass of each class, which keep the total.
 
     Examples
     --------
@@ -59,13 +59,13 @@ def balanced_weights(codes: Array, weight: Array | None, num_classes: int) -> Ar
     array([0.66666667, 2.        ])
     """
     mass = np.bincount(codes, weight, minlength=num_classes)
-    # A class that a fold does not have needs no weight there.
+    # A class without rows in a fold needs no weight there.
     found: Array = mass.sum() / np.count_nonzero(mass) / np.where(mass > 0, mass, np.inf)
     return found
 
 
 def train_weighted(problem: Problem, chosen: Array, rounds: int, *, balanced: bool) -> Any:
-    """The library's cross-entropy model of some rows."""
+    """Train the library's cross-entropy model on some rows."""
     features, codes, weight = problem.rows(chosen)
     if balanced:
         by_class = balanced_weights(codes, weight, problem.num_classes)[codes]
@@ -83,17 +83,17 @@ def choose_weighting(
     problem : Problem
         The rows.
     rounds : int
-        Of the model.
+        Rounds of the model.
     balanced : bool or "auto"
-        True and False are obeyed, and the other is not tried.
+        With True or False the other is not tried.
     guard : float or None
-        Standard errors that the gain over the starting point has to exceed; None is zero. The starting point is
-        balanced weights, or none for a metric that counts right decisions of all classes alike.
+        Standard errors that the gain over the default must exceed; None is zero. The default is balanced weights, or
+        none for a metric that counts correct decisions of all classes alike.
 
     Returns
     -------
     Weighting
-        The choice and what it rests on.
+        The choice, and the evidence for it.
     """
     equal = np.allclose(balanced_weights(problem.codes, problem.weight, problem.num_classes), 1)
     if balanced != "auto" or equal:
@@ -103,14 +103,14 @@ def choose_weighting(
     plain, even = (_cross_fitted(problem, rounds, balanced=each) for each in (False, True))
     merit = Merit(problem.metric, problem.num_classes)
     gain, error = fold_gain(merit, *fold_tables(problem, np.stack([plain, even])))
-    # Away from the starting point only by more than the guard.
+    # The default changes only for a gain above the guard.
     sign = 1 if rows_count_alike(problem.metric, problem.num_classes) else -1
     chosen = gain > sign * (guard or 0.0) * error
     return Weighting(chosen, even if chosen else plain, plain, True, gain, error)
 
 
 def rows_count_alike(metric: Metric, num_classes: int) -> bool:
-    """Whether the metric does not care in which class the right decisions are, as accuracy does not.
+    """Whether the metric counts correct decisions of all classes alike, as accuracy does.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def rows_count_alike(metric: Metric, num_classes: int) -> bool:
 
 
 def _cross_fitted(problem: Problem, rounds: int, *, balanced: bool) -> Array:
-    """Log-probabilities of each row by a cross-entropy model that has not seen it, ``(N, C)``."""
+    """Predict log-probabilities ``(N, C)`` of each row by a model that was not trained on it."""
     scores = np.zeros((len(problem.codes), problem.num_classes))
     for outside, inside in problem.parts:
         booster = train_weighted(problem, outside, rounds, balanced=balanced)

@@ -1,4 +1,4 @@
-"""Networks and trees that vote, and decide by one metric, as a scikit-learn estimator."""
+"""An ensemble of networks and trees that decides by one metric, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class EASTEnsembleClassifier(DecidingClassifier):
 
     .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}, \qquad p(x) = \sum_m v_m\, p_m(x)
 
-    Networks and trees err in different places, so their mean is better than either; and each predicts every training
-    row by models that did not see it, so that the mean can be calibrated and the decision matrix :math:`G` be tuned for
-    the metric on honest predictions of all rows (:func:`eastward.tune_decision`). On tables this is the strongest of
-    the library's recipes, and the one to try first.
+    Networks and trees err in different places, so their mean is better than either. Each predicts every training row
+    by models that were not trained on it. These predictions calibrate the mean and tune the decision matrix :math:`G`
+    for the metric (:func:`eastward.tune_decision`). On tables this is the library's strongest classifier, and the one
+    to try first.
 
     Parameters
     ----------
@@ -40,25 +40,26 @@ class EASTEnsembleClassifier(DecidingClassifier):
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor. Metrics of
         one class ("f1", "precision", ...) mean ``classes_[1]``.
     parts : sequence of str, default=("networks", "lightgbm", "random_forest")
-        Who votes; there are also "extra_trees". With few rows networks have about half of the votes, trees
-        share the rest; the more rows are held out, the more the votes follow them.
+        The models that vote; "extra_trees" is available, too. With few rows, networks have about half of the votes and
+        trees share the rest. With more held-out rows, the votes follow their evidence.
     n_folds : int, default=5
-        Folds of networks and of LightGBM; forests hold out what a tree did not draw. Beyond 50 000 rows every part
-        holds out the same share of the rows instead.
+        Folds of networks and of LightGBM; a forest holds out the rows that a tree did not draw. Above 50 000 rows, all
+        parts hold out one share of the rows instead.
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
-        Whether the decision is tuned; otherwise the most probable class is predicted. No class is given up that the
-        metric counts (:func:`eastward.decisions.keep_classes`).
+        Whether the decision is tuned; otherwise it is the most probable class. A tuned decision gives up no class that
+        the metric counts (:func:`eastward.decisions.keep_classes`).
     subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
+        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
+        best.
     label_share : float in [0, 1], optional
-        Share of the labels in what the decision is tuned for; the rest is what the ensemble itself expects. 1 uses the
-        labels alone; 0 trusts the probabilities. By default a quarter for two classes, and none for more.
+        Weight of the labels in the evidence that tunes the decision; the ensemble's probabilities have the rest. 1 uses
+        the labels alone, 0 the probabilities alone. The default is a quarter for two classes, and zero for more.
     n_bags : int, default=5
-        Bootstraps that the decision is averaged over.
+        Bootstraps over which the decision is averaged.
     network_options : mapping, optional
         Parameters of the networks' :class:`~eastward.EASTClassifier`, such as ``{"hidden": (512, 256, 128)}``.
     metric_options : mapping, optional
@@ -66,24 +67,24 @@ class EASTEnsembleClassifier(DecidingClassifier):
     n_jobs : int, optional
         Threads of the trees; None means one.
     random_state : int, RandomState or None, default=None
-        Same value, data and machine: same model.
+        Seed. Equal seeds and data give equal models on the same machine.
 
     Attributes
     ----------
     classes_ : ndarray
         Labels, sorted.
     calibration_, decision_, offsets_, held_out_
-        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
     report_ : dict
-        The metric on held-out rows: of each part, of their mean, and with the decision; :meth:`summary` says it in
+        The metric on held-out rows: of each part, of their mean, and with the decision. :meth:`summary` describes it in
         words.
     parts_ : dict
         The fitted parts by name.
     votes_ : dict
         The share of each part in the mean, by name.
     folds_ : ndarray
-        Who held each training row (of positive weight) out; -1 for a row that all trained on, such as the only one of a
-        class.
+        The fold that held out each training row of positive weight; -1 for a row that all models trained on, such as
+        the only row of a class.
     metric_ : Metric
         The metric with its options.
     n_features_in_, feature_names_in_
@@ -91,12 +92,12 @@ class EASTEnsembleClassifier(DecidingClassifier):
 
     Notes
     -----
-    Columns of words (in a DataFrame) become indicators of their 30 most frequent values, dates become days, weekday and
+    Text columns (in a DataFrame) become indicators of their 30 most frequent values. Dates become days, weekday and
     hour. Missing values are a branch of LightGBM's trees; for the other parts they become the column's median and an
     indicator.
 
-    Of a large table, networks learn from at most 400 000 rows, LightGBM from 500 000 and forests from 100 000. A sample
-    keeps 10 000 rows of every class, or what it has, and weights restore the frequencies.
+    From a large table, each part learns from a sample: networks from at most 400 000 rows, LightGBM from 500 000, and
+    forests from 100 000. A sample keeps up to 10 000 rows of every class, and weights restore the frequencies.
 
     Examples
     --------
@@ -152,20 +153,20 @@ class EASTEnsembleClassifier(DecidingClassifier):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
-        """Fit all parts on ``X`` and ``y``, and tune the decision on what they held out.
+        """Fit all parts on ``X`` and ``y``, and tune the decision on held-out rows.
 
         Parameters
         ----------
         X : array-like, DataFrame or path
-            ``(n_samples, n_features)``: numbers, or a frame that also has columns of words; NaN is allowed. A path
-            names a Parquet file, or a folder of them, which may be larger than memory: one network sees all rows, trees
-            see a sample.
+            ``(n_samples, n_features)``: numbers, or a frame that may have text columns; NaN is allowed. A path names a
+            Parquet file, or a folder of them, which may be larger than memory. Then one network learns from all rows,
+            trees from a sample.
         y : array-like or str
             ``(n_samples,)`` labels; the name of the target column with a path.
         sample_weight : array-like or str, optional
-            ``(n_samples,)``; a row of weight zero does not exist. With a path, the name of the column of weights.
+            ``(n_samples,)``; a row of weight zero is left out. With a path, the name of the column of weights.
         groups : array-like, optional
-            ``(n_samples,)``: rows with the same value share a fold, such as rows of one patient.
+            ``(n_samples,)``: rows with the same value stay in one fold, such as rows of one patient.
 
         Returns
         -------
@@ -184,7 +185,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         return self
 
     def _fit_stream(self, done: streaming.StreamedFit) -> Self:
-        """Remember the columns of Parquet files, which scikit-learn has not seen."""
+        """Fit on Parquet files, and store the names of their columns for scikit-learn."""
         self.n_features_in_ = done.encoder.width
         if done.names is not None:
             self.feature_names_in_ = done.names
@@ -192,7 +193,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         return self
 
     def _take(self, found: fitting.FittedParts, classes: NDArray[Any], encoder: Encoder) -> None:
-        """Keep the fitted parts, and tune the decision on what they held out."""
+        """Keep the fitted parts, and tune the decision on held-out rows."""
         self.classes_, self.encoder_ = classes, encoder
         self.parts_, self.folds_, self.held_out_ = found.parts, found.folds, found.held_out
         self._parts_held_out, self.votes_ = found.by_part, found.votes
@@ -200,18 +201,18 @@ class EASTEnsembleClassifier(DecidingClassifier):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """A classifier that :meth:`save` wrote."""
+        """Load a classifier that :meth:`save` wrote."""
         return saving.load(cls, _checks.path("load", "path", path))
 
     def _save(self, path: Path) -> None:
         saving.save(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether the decision has been tuned, which comes last."""
+        """Whether the decision, the last step of fit, has been tuned."""
         return hasattr(self, "decision_")
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values and columns of words are welcome."""
+        """Tell scikit-learn that missing values and text columns are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -227,7 +228,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         )
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
-        """With the metric of each part; a loaded model no longer has what its parts held out."""
+        """Add the metric of each part to the report; a loaded model no longer has their held-out rows."""
         report = super()._full_report(decided)
         if self.held_out_ is not None and self._parts_held_out is not None:
             by_part = self._parts_held_out
@@ -246,7 +247,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         return report
 
     def _log_probabilities(self, X: Any) -> NDArray[Any]:
-        """Logarithms of the mean probabilities, ``(n, C)``."""
+        """Compute logarithms of the mean probabilities, ``(n, C)``."""
         raw = self.encoder_.raw(checked_table(self, X, reset=False))
         blocks = []
         for start in range(0, len(raw), PREDICTION_ROWS):

@@ -1,4 +1,4 @@
-"""What happens in ``fit``: encode, deal out folds, fit the parts, and collect what they held out."""
+"""The steps of ``fit``: encode, assign folds, fit the parts, and collect held-out predictions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 CALLER = "EASTEnsembleClassifier"
-# Held-out rows with less than this share of the weight are too few to tune a decision on.
+# With a smaller share of the weight held out, there is too little to tune a decision on.
 LEAST_HELD_OUT = 0.5
 Array = NDArray[Any]
 
@@ -50,7 +50,7 @@ PARTS: Mapping[str, Any] = MappingProxyType(
     }
 )
 # Five of these cost about as much as one network of EASTClassifier's default size.
-# No pieces of features: networks that bend like trees have less to add to trees.
+# No pieces of features: networks that bend like trees would add less to trees.
 NETWORK = MappingProxyType({"hidden": (128, 64), "learning_rate": 2e-3, "patience": 12, "bins": 0})
 _OWN = (
     "metric",
@@ -72,7 +72,7 @@ _OWN = (
 
 
 def check_parameters(model: EASTEnsembleClassifier) -> None:
-    """Parameters that make no sense are refused before anything is fitted."""
+    """Check the parameters before anything is fitted."""
     parts: Any = model.parts
     if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts:
         got = _checks.describe(parts)
@@ -103,7 +103,7 @@ def _check_network_options(options: Any) -> None:
 
 @dataclass(frozen=True)
 class FittedParts:
-    """The parts, their votes, and log-probabilities of the rows that every part held out, by part and of their mean."""
+    """The parts, their votes, and held-out log-probabilities of each part and of their mean."""
 
     parts: dict[str, Any]
     folds: Array
@@ -113,7 +113,7 @@ class FittedParts:
 
 
 def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric) -> FittedParts:
-    """Fit every part on folds that they share."""
+    """Fit every part on the same folds."""
     raw = rows.encoder.raw(rows.table)
     folds, count = deal_folds(rows.codes, int(model.n_folds), rows.seed, rows.groups)
     data = Fitting(
@@ -136,12 +136,12 @@ def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric)
 
 
 def gathered(data: Fitting, parts: dict[str, Any], tables: Mapping[str, Array]) -> FittedParts:
-    """The parts with their votes; ``tables`` are their log-probabilities of the rows that are held out, in order."""
+    """Combine the parts with their votes; ``tables`` are their log-probabilities of held-out rows, in order."""
     judged = data.folds >= 0
     held = np.all([np.isfinite(table).all(1) for table in tables.values()], axis=0)
     weights = None if data.weights is None else data.weights[judged]
     if weights is not None and weights[held].sum() < LEAST_HELD_OUT * weights.sum():
-        # Rows of great weight are in every tree of a forest. Without them the rest speaks for another problem.
+        # Heavy rows are in every tree of a forest and so never held out. The other rows alone would be another problem.
         held[:] = False
     by_part = {name: table[held] for name, table in tables.items()}
     codes, weights = data.codes[judged][held], None if weights is None else weights[held]
@@ -152,7 +152,7 @@ def gathered(data: Fitting, parts: dict[str, Any], tables: Mapping[str, Array]) 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Rows that exist: the table, class indices, weights, groups, and how columns become numbers."""
+    """Rows of positive weight: the table, class indices, weights, groups, and the encoder of columns."""
 
     table: Any
     encoder: Encoder
@@ -164,12 +164,12 @@ class TrainingRows:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
 
 def training_rows(table: Any, y: Any, sample_weight: Any, groups: Any, seed: int) -> TrainingRows:
-    """Class indices and weights of the rows of positive weight."""
+    """Select the rows of positive weight, with class indices and weights."""
     labels = preparation.encode_labels(y)
     if labels.multilabel:
         advice = "Use EASTClassifier."
@@ -191,7 +191,7 @@ def _fitted(model: EASTEnsembleClassifier, name: str, data: Fitting, metric: Met
     if name != "networks":
         return PARTS[name].fitted(data)
     options = {**NETWORK, **pace(len(data.codes)), **(model.network_options or {})}
-    # The ensemble decides, not its networks.
+    # The ensemble decides, so its networks need not.
     own = {"aligned": bool(model.aligned), "tune_decision": False, "calibrate": "none"}
     return Networks.fitted(data, metric, {**options, **own})
 
@@ -199,7 +199,7 @@ def _fitted(model: EASTEnsembleClassifier, name: str, data: Fitting, metric: Met
 def part_scores(
     metric: Metric, held: HeldOut, by_part: Mapping[str, Array], num_classes: int
 ) -> dict[str, float]:
-    """The metric of the most probable class by each part and by their mean, on held-out rows."""
+    """Compute the metric of the most probable class for each part and for their mean, on held-out rows."""
     scores = {}
     for name, logs in {**by_part, "mean": held.scores}.items():
         table = decision_table(held.codes, logs.argmax(1), held.weight, num_classes)

@@ -1,9 +1,9 @@
-"""Trees as arrays, walked for many rows at once.
+"""Trees as arrays, evaluated for many rows at once.
 
-LightGBM and scikit-learn follow one row down one tree at a time: each step waits for the one before, and each turn is
-guessed wrong half of the time. Here a block of rows goes down a tree level by level, without a branch in the code, so
-that the steps of different rows overlap. That takes a quarter of the time for a million rows, and for a single row it
-saves the calls: a hundred trees answer in one.
+LightGBM and scikit-learn follow one row down one tree at a time. Each step waits for the one before, and the processor
+guesses half of the branches wrong. Here a block of rows goes down a tree level by level, without a branch in the code,
+so the steps of different rows overlap. For a million rows that takes a quarter of the time. For a single row it saves
+calls, because a hundred trees answer in one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 __all__ = ["FlatTrees", "Nodes", "forest_nodes", "lightgbm_nodes"]
 
 Array = NDArray[Any]
-# Bits of LightGBM's decision_type: a category, what is missing goes left, and what counts as missing.
+# Bits of LightGBM's decision_type: a category, missing values go left, and which values count as missing.
 CATEGORY, LEFT_IF_MISSING, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """One tree. Rows with ``x[feature] <= threshold`` go left.
+    """One tree, in which rows with ``x[feature] <= threshold`` go left.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Nodes:
     missing_left : ndarray of bool
         Whether NaN goes left.
     values : ndarray
-        ``(nodes, outputs)``: what a leaf adds.
+        ``(nodes, outputs)``: the values that a leaf adds.
     """
 
     feature: Array
@@ -45,14 +45,14 @@ class Nodes:
 
 
 class FlatTrees:
-    """The sum over trees of their leaves' values.
+    """A sum over trees, evaluated for many rows at once.
 
     Parameters
     ----------
     trees : iterable of Nodes
-        One or more, with as many outputs each.
+        At least one, with equally many outputs each.
     num_features : int
-        Columns of the tables to come.
+        Columns of the tables.
 
     Examples
     --------
@@ -83,13 +83,13 @@ class FlatTrees:
         self.num_features = num_features
 
     def sums(self, table: Array) -> Array:
-        """Float64 ``(rows, outputs)`` for a float32 table ``(rows, features)``; NaN may be in it."""
+        """Compute float64 sums ``(rows, outputs)`` for a float32 table ``(rows, features)``, which may contain NaN."""
         rows = np.ascontiguousarray(table, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.num_features:
             raise ValueError(f"trees for {self.num_features} features got a table of {rows.shape}")
         found = np.zeros((len(rows), self.values.shape[1]))
         nodes = self.feature, self.threshold, self.left, self.missing_right
-        # Loaded when the first model is asked: numba is not for those who only import.
+        # Loaded on the first prediction, so that an import does not load numba.
         from eastward.kernels.trees import add_leaves  # noqa: PLC0415
 
         add_leaves(rows, *nodes, self.starts, self.depths, self.values, found)
@@ -97,16 +97,16 @@ class FlatTrees:
 
 
 def _ordered(tree: Nodes, num_features: int) -> tuple[Nodes, int]:
-    """The tree with children side by side, level by level, and its depth; a leaf leads to itself.
+    """Reorder a tree level by level with children side by side, and return its depth; a leaf leads to itself.
 
-    A file may hold anything: indices outside, or a way back up, are refused.
+    A file may contain anything, so indices out of range and cycles are refused.
     """
     size = len(tree.feature)
     levels, count = [np.zeros(1, dtype=np.int64)], 1
     while len(inner := levels[-1][tree.left[levels[-1]] >= 0]):
         children = np.stack([tree.left[inner], tree.right[inner]], axis=1).ravel()
         levels.append(children.astype(np.int64))
-        # A way back up would come by more nodes than there are.
+        # A cycle would visit more nodes than there are.
         count += len(children)
         if children.min() < 1 or children.max() >= size or count > size:
             raise ValueError("a tree whose branches lead nowhere")
@@ -126,14 +126,14 @@ def _ordered(tree: Nodes, num_features: int) -> tuple[Nodes, int]:
 
 
 def _rounded_down(threshold: Array) -> Array:
-    """The largest float32 up to each number: a float32 is below one as often as it is below the other."""
+    """Round thresholds down to float32, which changes no comparison with a float32."""
     with np.errstate(over="ignore"):
         near = threshold.astype(np.float32)
     return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def forest_nodes(model: Any) -> list[Nodes]:
-    """The trees of a forest of scikit-learn; their sum over the number of trees is ``predict_proba``."""
+    """Convert a forest of scikit-learn; the sum divided by the number of trees is ``predict_proba``."""
     return [
         Nodes(
             tree.feature,
@@ -148,7 +148,7 @@ def forest_nodes(model: Any) -> list[Nodes]:
 
 
 def lightgbm_nodes(text: str, num_outputs: int) -> list[Nodes]:
-    """The trees in LightGBM's own text; their sum is the raw score of each class, of one if there are two."""
+    """Read trees from LightGBM's text; their sum is the raw score of each class, or of one if there are two."""
     blocks = text.partition("\nTree=")[2].partition("\nend of trees")[0].split("\nTree=")
     return [
         _lightgbm_tree(block, number % num_outputs, num_outputs)
@@ -157,7 +157,7 @@ def lightgbm_nodes(text: str, num_outputs: int) -> list[Nodes]:
 
 
 def _lightgbm_tree(block: str, output: int, num_outputs: int) -> Nodes:
-    """Inner nodes first, then the leaves, which LightGBM counts from -1 down."""
+    """Read one tree: inner nodes first, then the leaves, which LightGBM counts from -1 down."""
     found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
     leaves = _numbers(found["leaf_value"])
     if len(leaves) == 1:
@@ -171,13 +171,13 @@ def _lightgbm_tree(block: str, output: int, num_outputs: int) -> Nodes:
     kinds = split[4].astype(int)
     if any(len(part) != inner for part in split) or (kinds & (CATEGORY | ZERO_IS_MISSING)).any():
         raise ValueError("a tree of LightGBM with categories or missing zeros")
-    # Leaf number l stands at inner + l, and LightGBM calls it -1 - l.
+    # Leaf number l is at inner + l, and LightGBM calls it -1 - l.
     left, right = (np.where(p < 0, inner - 1 - p, p).astype(int) for p in (left, right))
     left[inner:] = -1
     values = np.zeros((inner + len(leaves), num_outputs))
     values[inner:, output] = leaves
     missing_left = np.ones(inner + len(leaves), dtype=bool)
-    # Where training missed nothing, LightGBM takes what is missing for zero.
+    # If nothing was missing in training, LightGBM treats missing values as zero.
     by_rule, as_zero = (kinds & LEFT_IF_MISSING) > 0, threshold[:inner] >= 0
     missing_left[:inner] = np.where(kinds & NAN_IS_MISSING, by_rule, as_zero)
     return Nodes(feature.astype(int), threshold, left, right, missing_left, values)

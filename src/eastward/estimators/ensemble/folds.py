@@ -1,4 +1,4 @@
-"""What every part of the ensemble is fitted on."""
+"""The training rows and folds that all parts of the ensemble share."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ __all__ = ["Fitting", "deal_folds"]
 
 Array = NDArray[Any]
 
-# Beyond as many rows, some that every part holds out say as much as five folds do, at a fraction of the cost.
+# With more rows, one share that every part holds out says as much as five folds, at a fraction of the cost.
 ROWS_FOR_FOLDS = 50_000
-# Rows to stop, to weigh votes and to decide by, where they are one share of the table.
+# Size of that share, which stops training, weighs votes and tunes the decision.
 HELD_ROWS, HELD_SHARE = 50_000, 0.2
-# A class is not thinned out below as many rows: rare rows are what there is too little of.
+# A class keeps at least this many rows, because rare rows are precious.
 ROWS_OF_A_CLASS = 10_000
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """Training rows, dealt out to folds.
+    """Training rows with their folds.
 
     Attributes
     ----------
     raw, filled : ndarray
-        Encoded features, ``(N, F)`` with NaN for what is missing, and without gaps.
+        Encoded features ``(N, F)``, with NaN for missing values, and without gaps.
     codes : ndarray
         ``(N,)`` class indices; every class occurs.
     weights : ndarray or None
         ``(N,)``, positive.
     folds : ndarray
-        ``(N,)``: who holds the row out; -1 for a row that all train on.
+        ``(N,)``: the fold that holds the row out; -1 for a row that all train on.
     num_folds, num_classes, seed : int
-        Seed of everything random.
+        Numbers of folds and classes, and the seed of everything random.
     n_jobs : int or None
         Threads of the trees.
     """
@@ -56,9 +56,9 @@ class Fitting:
     n_jobs: int | None
 
     def at_most(self, rows: int) -> Fitting:
-        """These rows, or so many of them: all that are held out, and a sample of the others.
+        """Return at most this many rows: all held-out rows, and a sample of the others.
 
-        Classes of few rows are sampled last, and what that changes about frequencies is made good by weights.
+        Rare classes are thinned last, and weights restore the frequencies.
         """
         if len(self.codes) <= rows:
             return self
@@ -85,9 +85,9 @@ class Fitting:
 
 
 def deal_folds(codes: Array, wanted: int, seed: int, groups: Any = None) -> tuple[Array, int]:
-    """Stratified folds of rows, and how many; no more than the rows allow. Groups stay together.
+    """Assign rows to stratified folds, as many as the rows allow; groups stay together.
 
-    Of many rows one fold is left: a share that every part holds out, while all train on the rest.
+    With many rows there is a single fold: a share that every part holds out, while all train on the rest.
     """
     if len(codes) > ROWS_FOR_FOLDS:
         pieces = int(max(1 / HELD_SHARE, np.ceil(len(codes) / HELD_ROWS)))

@@ -1,4 +1,4 @@
-"""The ensemble's networks: an EASTClassifier whose folds are the ensemble's."""
+"""The ensemble's networks: an EASTClassifier with the folds of the ensemble."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["Networks", "pace"]
 
 Array = NDArray[Any]
 
-# Networks of a large table, which hold out the same rows.
+# Number of networks of a large table, which all hold out the same rows.
 MEMBERS = 5
-# Rows that a network sees in all. Of a large table, fewer passes over more rows are better than many over a sample, and
-# so are many small steps (docs/scale.md).
+# Rows that a network sees in total. For a large table, a few passes over more rows beat many passes over a sample, and
+# many small steps are better, too (docs/scale.md).
 ROW_PASSES, MOST_EPOCHS, FEWEST_EPOCHS = 4_000_000, 100, 10
 ROWS_FOR_LARGER_BATCHES, LARGEST_BATCH = 30_000, 256
 
 
 @dataclass(frozen=True)
 class Networks:
-    """Cross-fitted networks, and the log-probabilities ``(N, C)`` of rows by the one that did not see them."""
+    """Cross-fitted networks, and log-probabilities ``(N, C)`` of rows by networks not trained on them."""
 
     model: EASTClassifier
     held_out: Array | None = None
@@ -40,7 +40,7 @@ class Networks:
 
     @classmethod
     def fitted(cls, data: Fitting, metric: Metric, options: Mapping[str, Any]) -> Networks:
-        """Train one network for each fold, all in one batched graph; or several that hold out the same rows."""
+        """Train one network for each fold in one batched graph, or several that hold out the same rows."""
         model = EASTClassifier(metric, **options)
         construction.check_parameters(model)
         scaler = fitting.fitted_scaler(model, data.filled)
@@ -59,7 +59,7 @@ class Networks:
         return cls(model, held)
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
-        """Logarithm of the networks' mean probability, ``(n, C)``."""
+        """Compute the logarithm of the networks' mean probability, ``(n, C)``."""
         probabilities = self.model.raw_predict_proba(filled)
         logarithms: Array = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         return logarithms
@@ -70,12 +70,12 @@ class Networks:
 
     @classmethod
     def load(cls, folder: Path, num_classes: int) -> Self:  # noqa: ARG003  # one call for all parts
-        """What :meth:`save` wrote."""
+        """Load what :meth:`save` wrote."""
         return cls(EASTClassifier.load(folder / "networks"))
 
 
 def pace(rows: int) -> dict[str, Any]:
-    """How often networks see so many rows at most, and how many in a step.
+    """Return the most epochs for this many rows, and the batch size.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _rows(data: Fitting, inputs: torch.Tensor) -> Rows:
 
 @torch.no_grad()
 def _held_out(model: EASTClassifier, rows: Rows) -> Array:
-    """NaN for rows that every network saw."""
+    """Return held-out log-probabilities; NaN for rows that every network was trained on."""
     index, known = padded(rows.valid)
     logits = model.members_(rows.inputs[index].double()).log_softmax(-1)
     table = torch.full((len(rows.targets), rows.num_outputs), torch.nan, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""A fitted ensemble as a folder: JSON, safetensors, LightGBM's text and skops; nothing in it is executed."""
+"""Save a fitted ensemble as JSON, safetensors, LightGBM's text and skops; loading executes nothing."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def save(model: EASTEnsembleClassifier, path: Path) -> None:
 
 def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
     shared = shared_document(model, (), NAMED)
-    # The metric and the seed are objects at times; the metric is described beside them, the seed is spent.
+    # Metric and seed may be objects; the metric is stored separately, and the seed is no longer needed.
     shared["parameters"] |= {"metric": None, "metric_options": None, "random_state": None}
     own = {"encoder": asdict(model.encoder_), "votes": model.votes_}
     return {**shared, **own, **decision_document(model)}
 
 
 def load(cls: type[T], path: Path) -> T:
-    """The ensemble in the folder ``path``."""
+    """Load the ensemble in the folder ``path``."""
     document = FOLDER.read(path)
     with FOLDER.loading(path):
         return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
@@ -68,7 +68,7 @@ def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:
     restore_shared(model, document)
     model.metric = model.metric_
     model.encoder_ = Encoder(**document["encoder"])
-    # Ensembles of before had equal votes and did not say so.
+    # Older ensembles had equal votes and did not store them.
     model.votes_ = document.get("votes") or equal_votes(model.parts)
     model._parts_held_out = None
     size = len(model.classes_)

@@ -1,4 +1,4 @@
-"""The ensemble of a table larger than memory: a network that sees all rows, and trees that see a sample."""
+"""The ensemble for a table larger than memory: a network learns from all rows, trees from a sample."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class StreamedFit:
-    """The fitted parts, and what is known of labels and columns."""
+    """The fitted parts, with labels and columns."""
 
     found: FittedParts
     classes: Array
@@ -47,7 +47,7 @@ class StreamedFit:
 def fit_stream(
     model: EASTEnsembleClassifier, X: Any, y: Any, sample_weight: Any, groups: Any
 ) -> StreamedFit:
-    """Fit all parts on Parquet files; every part holds out the rows by which the network is stopped."""
+    """Fit all parts on Parquet files; every part holds out the rows that stop the network."""
     _check_arguments(sample_weight, groups)
     network = _network(model)
     stream = as_stream(network, X, y, sample_weight)
@@ -59,7 +59,7 @@ def fit_stream(
         network.fit(stream)
         if network.report_["interrupted"]:
             raise KeyboardInterrupt
-        # The ensemble knows the names of the columns, and asks its parts for numbers.
+        # The ensemble handles the names of columns, and passes plain numbers to its parts.
         names = network.__dict__.pop("feature_names_in_", None)
         parts["networks"] = Networks(network)
     elif stream.vectorize is None:
@@ -93,7 +93,7 @@ def _check_arguments(sample_weight: Any, groups: Any) -> None:
 
 
 def _network(model: EASTEnsembleClassifier) -> EASTClassifier:
-    """One network with the defaults of streams; the ensemble decides, not the network."""
+    """Make one network with the defaults of streams; the ensemble decides, not the network."""
     network = EASTClassifier(
         model.metric,
         metric_options=model.metric_options,
@@ -108,7 +108,7 @@ def _network(model: EASTEnsembleClassifier) -> EASTClassifier:
 
 
 def _sample(model: EASTEnsembleClassifier, stream: TableStream, classes: Array) -> Fitting:
-    """The rows that all parts hold out, and as many training rows as trees may have, drawn from all row groups."""
+    """Sample the rows that all parts hold out, and training rows for the trees from all row groups."""
     weighting = weighting_of(stream.table, stream.target, stream.weight, None, classes)
     prepare = Prepare(stream.target, stream.columns, classes, None, stream.vectorize, weighting)
     held = prepare(rows_for(stream, "held", stream.names))
@@ -135,7 +135,7 @@ def _sample(model: EASTEnsembleClassifier, stream: TableStream, classes: Array) 
 
 
 def _drawn(stream: TableStream, share: float, seed: int) -> Any:
-    """A share of the training rows of each row group, one group at a time."""
+    """Draw a share of the training rows, one row group at a time."""
     for position, group in enumerate(stream.table.groups):
         mine = stream.shares.drawn(position, group, "train")
         if share < 1:

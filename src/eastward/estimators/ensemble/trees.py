@@ -1,4 +1,4 @@
-"""The ensemble's trees: LightGBM cross-fitted on the folds, and forests judged by the trees that missed a row."""
+"""The ensemble's trees: LightGBM cross-fitted on the folds, and forests with out-of-bag predictions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["ExtraTrees", "LightBoosting", "RandomForest"]
 
 Array = NDArray[Any]
 
-# A class that no tree voted for stays out of reach of the offsets, but not of the other parts' votes.
+# A class that no tree voted for stays out of reach of the offsets, but other parts can still vote for it.
 SMALLEST_PROBABILITY = 1e-12
-# More change nothing that could be measured, and a third of the time of a fit on a small table is theirs.
+# More trees make no measurable difference, and they take a third of the time of a fit on a small table.
 NUM_TREES = 120
 ROUNDS, PATIENCE = 400, 25
-# Beyond as many rows trees grow with them and learn twice as fast: 15 leaves of 100 000 rows say too little
+# Above this many rows, trees grow with the rows and learn twice as fast, because 15 leaves are too few for 100 000 rows
 # (docs/scale.md).
 ROWS_FOR_SMALL_TREES, ROWS_OF_A_LEAF, MOST_LEAVES = 10_000, 400, 255
 BOOSTING = {
@@ -49,7 +49,7 @@ def _logarithms(probabilities: Any) -> Array:
 
 @dataclass(frozen=True)
 class LightBoosting:
-    """Boosted trees, one model for each fold, stopped by the fold; what is missing is a branch of its own."""
+    """Boosted trees, one model for each fold, stopped by the fold; missing values have their own branch."""
 
     texts: list[str]
     trees: list[FlatTrees]
@@ -70,7 +70,7 @@ class LightBoosting:
         return cls(texts, trees, held)
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
-        """Logarithm of the models' mean probability, ``(n, C)``."""
+        """Compute the logarithm of the models' mean probability, ``(n, C)``."""
         return _logarithms(np.mean([_probabilities(trees, raw) for trees in self.trees], axis=0))
 
     def save(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ def _booster(data: Fitting, fold: int) -> Any:
 
 
 def tree_sizes(rows: int) -> dict[str, Any]:
-    """Leaves and learning rate for so many rows, where they are not those of small tables.
+    """Return leaves and learning rate for this many rows; empty for small tables.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def _dataset(data: Fitting, rows: Array) -> Any:
 
 @dataclass(frozen=True)
 class _Forest:
-    """Bootstrapped trees; a row's held-out prediction is that of the trees that did not draw it."""
+    """Bootstrapped trees; the held-out prediction of a row comes from the trees that did not draw it."""
 
     model: Any
     trees: FlatTrees
@@ -144,7 +144,7 @@ class _Forest:
 
     @classmethod
     def fitted(cls, data: Fitting) -> Self:
-        """Grow the trees on all rows at once: nothing has to be fitted again."""
+        """Grow the trees on all rows at once; out-of-bag predictions need no second fit."""
         model = cls.kind(
             n_estimators=NUM_TREES,
             bootstrap=True,
@@ -153,17 +153,17 @@ class _Forest:
             n_jobs=data.n_jobs,
         )
         with warnings.catch_warnings():
-            # Rows of great weight may be in every tree; they are left out of the tuning below.
+            # Heavy rows may be in every tree; they are left out of the tuning below.
             warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
             model.fit(data.filled, data.codes, sample_weight=data.weights)
         held = _logarithms(model.oob_decision_function_)
         held[model.oob_decision_function_.sum(axis=1) == 0] = np.nan
-        # Part of the fit, and as long as the data: not part of the model.
+        # As long as the data, and only needed during the fit.
         del model.oob_decision_function_
         return cls(model, _flat_forest(model), held)
 
     def log_probabilities(self, raw: Array, filled: Array) -> Array:  # noqa: ARG002  # one call for all parts
-        """Logarithm of the trees' mean probability, ``(n, C)``."""
+        """Compute the logarithm of the trees' mean probability, ``(n, C)``."""
         return _logarithms(self.trees.sums(filled) / len(self.model.estimators_))
 
     def save(self, folder: Path) -> None:
@@ -172,7 +172,7 @@ class _Forest:
 
     @classmethod
     def load(cls, folder: Path, num_classes: int) -> Self:
-        """What :meth:`save` wrote; besides the nodes of trees only types that skops trusts by itself are built."""
+        """Load what :meth:`save` wrote; besides nodes of trees, only types that skops trusts are built."""
         model = skops.io.load(folder / f"{cls.name}.skops", trusted=[NODES])
         if not isinstance(model, cls.kind) or not are_sound(model, num_classes):
             raise ValueError(f"{cls.name}.skops is not a forest for {num_classes} classes")

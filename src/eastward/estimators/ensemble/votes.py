@@ -1,4 +1,4 @@
-"""How much say each part has: equal shares for few rows, and what held-out rows support for many."""
+"""The votes of the parts: equal for few rows, and learnt from held-out rows for many."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 __all__ = ["equal_votes", "learnt_votes", "log_mean"]
 
-# With as many held-out rows, evidence and equal votes weigh the same. On tables of 500 rows learnt votes gain nothing,
-# from some thousands on they gain a lot (docs/decisions/0030).
+# With this many held-out rows, evidence and equal votes have the same weight. On tables of 500 rows learnt votes gain
+# nothing; from a few thousand rows on they gain a lot (docs/decisions/0030).
 EVEN_ROWS = 3_000
 # The likelihood is concave in the votes, and each round raises it.
 ROUNDS, TOLERANCE = 500, 1e-5
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 def equal_votes(names: Iterable[str]) -> dict[str, float]:
-    """Half for networks, half for trees, however many kinds of trees there are: they err in different places.
+    """Give half of the votes to networks and half to trees, however many kinds of trees there are.
 
     Examples
     --------
@@ -39,13 +39,13 @@ def learnt_votes(
     *,
     prior_rows: float | None = None,
 ) -> dict[str, float]:
-    r"""The votes under which held-out labels are most probable, with equal votes as a prior worth some rows.
+    r"""Find the votes that make held-out labels most probable, with equal votes as a prior.
 
     .. math:: \max_v\; \sum_n w_n \log \sum_m v_m\, p_m(y_n \mid x_n) + s \sum_m e_m \log v_m
 
-    The second sum is the log-density of a Dirichlet prior with its mode at the equal votes :math:`e`; found by
-    expectation maximisation. With n rows it is worth :math:`s = 3000^2 / n` of them: at 500 rows evidence has
-    next to no say, at 3 000 one half, at 20 000 nearly all.
+    The second sum is the log-density of a Dirichlet prior with its mode at the equal votes :math:`e`. Expectation
+    maximisation finds the maximum. With n rows the prior is worth :math:`s = 3000^2 / n` of them. So evidence hardly
+    counts at 500 rows, has half of the weight at 3 000, and nearly all of it at 20 000.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def learnt_votes(
     codes : ndarray
         ``(N,)`` class indices.
     weight : ndarray, optional
-        ``(N,)``; their sum counts as the number of rows after scaling to mean one.
+        ``(N,)``; they are scaled to mean one.
     prior_rows : float, optional
-        Rows that the equal votes are worth, :math:`s`, if not as above.
+        Number of rows :math:`s` that the equal votes are worth; by default as above.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def learnt_votes(
 
     Examples
     --------
-    Where nobody knows anything, equal votes stay; a part that is right moves them, the more rows the further.
+    With few rows the votes stay equal; with many, the part that is right gets nearly all of them.
 
     >>> import numpy as np
     >>> right, wrong = np.log([[0.9, 0.1]]), np.log([[0.1, 0.9]])
@@ -97,7 +97,7 @@ def learnt_votes(
 
 
 def log_mean(parts: Mapping[str, Array], votes: Mapping[str, float] | None = None) -> Array:
-    """Logarithm of the mean of the parts' probabilities, which are given as logarithms; by default with equal votes.
+    """Average the parts' probabilities, given and returned as logarithms; votes are equal by default.
 
     Examples
     --------

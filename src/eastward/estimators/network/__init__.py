@@ -1,4 +1,4 @@
-"""EASTClassifier: a network trained, selected and decided by one metric."""
+"""EASTClassifier: a network that is trained, selected and decided by one metric."""
 
 from eastward.estimators.network.classifier import EASTClassifier
 

@@ -1,4 +1,4 @@
-"""A network trained, selected and decided by one metric, as a scikit-learn estimator."""
+"""A network that is trained, selected and decided by one metric, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -31,93 +31,97 @@ from eastward.training.random_numbers import seeded
 __all__ = ["EASTClassifier"]
 
 PREDICTION_ROWS = 65_536
-# What the default network computes for so many rows stays in the processor's cache: a third of the time is saved.
+# For so many rows the activations of the default network stay in the processor's cache, which saves a third of the
+# time.
 CACHED_ROWS = 1024
 
 
 class EASTClassifier(MultilabelDecisions):
-    """Neural network classifier whose loss, selection and decision are one metric.
+    """A neural network classifier whose loss, selection and decision are one metric.
 
-    By default five networks are cross-fitted as one batched graph: a cross-entropy start, then a stage in which the
-    metric itself is the loss (EAST), started at the decision that the metric wants. Held-out rows say whether that
-    stage is kept. Their predictions calibrate the probabilities and tune the decision (:func:`eastward.tune_decision`):
-    :meth:`predict` is the decision, :meth:`predict_proba` are probabilities, and the two need not agree.
+    By default five networks are cross-fitted as one batched graph. They start with cross-entropy. In the next stage the
+    metric itself is the loss (EAST), starting at the best decision for the metric. Held-out rows decide whether that
+    stage is kept. Their predictions also calibrate the probabilities and tune the decision
+    (:func:`eastward.tune_decision`). :meth:`predict` returns the decision and :meth:`predict_proba` the probabilities;
+    the two need not agree.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor.
     module : None, class, callable or Module, default=None
-        The network: None for an MLP of the ``hidden`` widths; a class or factory ``(n_features, n_classes) ->
-        Module``; or a module, which is copied, and whose weights are the start. It returns logits. With a module, X
-        may have any rank (images, sequences) or be a dictionary of tensors.
+        The network: None for an MLP with ``hidden`` widths; a class or factory ``(n_features, n_classes) -> Module``;
+        or a module, which is copied and whose weights are the start. It returns logits. With a module, X may have any
+        rank (images, sequences) or be a dictionary of tensors.
     hidden : sequence of int, default=(512, 256, 128)
         Hidden layers of the default network.
     recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}, default="auto"
         See :func:`eastward.training.recipe_stages`. "paper" is EAST as published: from scratch, cooled on plateaus.
     n_folds : int or "auto", default="auto"
-        Cross-fitted networks; 1 uses a single validation split. "auto": 5 for tables of up to 50 000 rows under
-        ``recipe="auto"``, else 1. With a module of your own "auto" is 1: five of them are called one after the other
-        and take five times as long, and often they are worth it. A factory gives each its own initial weights.
+        Number of cross-fitted networks; 1 uses a single validation split. "auto" is 5 for tables of up to 50 000 rows
+        with ``recipe="auto"``, otherwise 1. With a module of your own "auto" is 1. Five such modules run one after the
+        other and take five times as long, which is often worth it. A factory gives each its own initial weights.
     max_epochs : int, default=200
-        Upper limit of epochs in a stage.
+        Largest number of epochs in a stage.
     batch_size : int or "auto", default="auto"
         "auto" grows with the data, 32 to 4096.
     learning_rate : float, default=1e-3
-        Of AdamW; the aligned stage uses a fifth.
+        Learning rate of AdamW; the aligned stage uses a fifth.
     dropout : float, default=0.25
-        In the default network.
+        Dropout of the default network.
     patience : int, default=15
         Epochs without a better validation loss before a network stops (or cools, under "paper").
     aligned : bool, default=True
-        Whether ``recipe="auto"`` has its metric stage; it is kept where held-out rows prefer it.
+        Whether ``recipe="auto"`` has its metric stage, which is kept if held-out rows prefer it.
     refit : bool, default=False
-        For one network (``n_folds=1``) under ``recipe="auto"``: the rows that were held out stop cross-entropy and tune
-        the decision, and are then trained on as well, first by cross-entropy and then by the metric. It takes half as
-        long again. ``report_`` is of the network before: judge the last one by rows of your own.
+        For one network (``n_folds=1``) with ``recipe="auto"``. The held-out rows stop cross-entropy and tune the
+        decision. Then training continues on all rows, first by cross-entropy and then by the metric. It takes half as
+        long again. ``report_`` describes the network before that: judge the final one by rows of your own.
     tune_decision : bool or "auto", default="auto"
-        Whether the decision is tuned on held-out predictions; otherwise it is the most probable class. "auto": under
-        ``recipe="auto"``, and where constraints or abstention ask for it. No class is given up that the metric counts
-        (:func:`eastward.decisions.keep_classes`).
+        Whether the decision is tuned on held-out predictions; otherwise it is the most probable class. "auto" tunes it
+        with ``recipe="auto"``, and if constraints or abstention need it. A tuned decision gives up no class that the
+        metric counts (:func:`eastward.decisions.keep_classes`).
     subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        What is asked of the decision besides the metric, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes what held-out log-loss prefers beyond its noise.
+        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
+        best.
     temperature, cooling_rate, max_cold_steps : float, float, int
-        Annealing of ``recipe="paper"``: start, factor, and coolings without gain before the end.
+        Annealing of ``recipe="paper"``: start, factor, and coolings without a gain before the end.
     validation_fraction : float, default=0.2
-        Rows held out when ``n_folds`` is 1.
+        Share of rows held out when ``n_folds`` is 1.
     class_weight : None, "balanced" or mapping, default=None
-        Weights of classes; they reach the loss and the confusion matrix.
+        Weights of classes in the loss and the confusion matrix.
     prior : None, "balanced", mapping or array-like, default=None
-        Class frequencies that the model is judged by. None: those of training; "balanced": all classes alike, the usual
-        test of long-tailed learning; or a number for each class, by label or in the order of ``classes_``. Networks
-        learn from the rows as they are and are then shifted (``+ log prior - log frequency``); the aligned stage, the
-        held-out values, the decision and :meth:`predict_proba` are for these frequencies.
+        Class frequencies that count: those of training (None), equal ones ("balanced", the usual test of long-tailed
+        learning), or a number for each class, by label or in the order of ``classes_``. Networks learn from unchanged
+        rows and are then shifted (``+ log prior - log frequency``). The aligned stage, the held-out values, the
+        decision and :meth:`predict_proba` are for these frequencies.
     standardize : bool or "auto", default="auto"
         Centre and scale features; "auto" does so for the default network.
     bins : int or "auto", default="auto"
-        Show each feature to the default network a second time, cut into so many pieces at its quantiles: the bends
-        that few rows do not teach. 0 for none; "auto": 8 for tables of up to 5000 rows.
+        Also give the default network each feature cut into this many pieces at its quantiles, which helps it to bend
+        with few rows. 0 means none; "auto" is 8 for tables of up to 5000 rows.
     metric_options : mapping, optional
         Options of the metric, such as ``{"beta": {"fraud": 5}}`` or ``{"cost": table}``.
     checkpoint : path, optional
         Folder for checkpoints; ``fit`` continues an unfinished run of the same data and parameters there.
     accelerator, devices, strategy, precision
-        Of Lightning Fabric. With ``devices=2`` (or more; ``strategy="ddp"``) so many processes train together, with the
-        steps and the gradient of one: ``batch_size`` counts the rows of all. Inside ``torchrun`` its processes are
-        used. In a script, protect the call by ``if __name__ == "__main__":``.
+        Options of Lightning Fabric. With ``devices=2`` or more (``strategy="ddp"``), that many processes train
+        together,
+        with the steps and the gradient of one; ``batch_size`` counts the rows of all. Inside ``torchrun`` its
+        processes are used. In a script, protect the call by ``if __name__ == "__main__":``.
     accumulate : None or "exact", default=None
-        "exact": stages that minimise the metric take one step for ``effective_batch`` rows, which pass through the
-        network ``batch_size`` at a time, twice; the gradient is that of all rows together.
+        With "exact", stages that minimise the metric take one step for ``effective_batch`` rows. These pass through the
+        network twice, ``batch_size`` at a time, and the gradient is that of all rows together.
     effective_batch : int, optional
-        Rows of such a step; default eight times the batch size.
+        Rows of one exact step; by default eight times the batch size.
     loggers : Logger or sequence, optional
         Fabric loggers (TensorBoard, CSV, MLflow).
     callbacks : sequence of Callback, optional
         Further callbacks of the training loop.
     random_state : int, RandomState or None, default=None
-        Same value, data and machine: same model.
+        Seed. Equal seeds and data give equal models on the same machine.
     verbose : int, default=0
         1 shows progress.
 
@@ -126,10 +130,10 @@ class EASTClassifier(MultilabelDecisions):
     classes_ : ndarray
         Labels (label columns for multilabel targets).
     calibration_, decision_, offsets_, held_out_
-        How :meth:`predict_proba` and :meth:`predict` come about, as in :class:`~eastward.TunedDecisionClassifierCV`.
-        For multilabel targets there are ``offsets_`` of the labels' log-odds alone.
+        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        Multilabel targets only have ``offsets_`` of the labels' log-odds.
     report_ : dict
-        What each stage and the decision brought on held-out rows; :meth:`summary` says it in words.
+        The gain of each stage and of the decision on held-out rows; :meth:`summary` describes it in words.
     history_ : list of dict
         Numbers of every epoch.
     members_ : Module
@@ -247,18 +251,17 @@ class EASTClassifier(MultilabelDecisions):
         Parameters
         ----------
         X : array-like, DataFrame, Tensor, dict of Tensor, DataLoader, or path
-            ``(n_samples, n_features)`` numbers, or a frame with words, dates and gaps; any rank with a module of your
-            own. A DataLoader yields
-            ``(inputs, targets)`` or ``(inputs, targets, weights)``, is used as it is, and needs ``validation_data``.
-            A path names a Parquet file, or a folder of them, whose numeric columns are streamed: the table may be
-            larger than memory.
+            ``(n_samples, n_features)`` numbers, or a frame with text, dates and gaps; any rank with a module of your
+            own. A DataLoader yields ``(inputs, targets)`` or ``(inputs, targets, weights)``, and needs
+            ``validation_data``. A path names a Parquet file, or a folder of them. Its numeric columns are streamed, so
+            the table may be larger than memory.
         y : array-like or str
             ``(n_samples,)`` labels, or ``(n_samples, n_labels)`` indicators; None with a DataLoader; the name of the
             target column with a path.
         sample_weight : array-like or str, optional
-            ``(n_samples,)``; a row of weight zero does not exist. With a path, the name of the column of weights.
+            ``(n_samples,)``; a row of weight zero is left out. With a path, the name of the column of weights.
         validation_data : tuple (X, y) or DataLoader, optional
-            Rows to stop and tune by, instead of a split; one network is trained then.
+            Rows that stop training and tune the decision, instead of a split; one network is trained then.
         groups : array-like, optional
             ``(n_samples,)``: rows with the same value are never on both sides of a split, such as rows of one patient.
 
@@ -270,7 +273,7 @@ class EASTClassifier(MultilabelDecisions):
         refuse_repeated_columns(X, type(self).__name__)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self._seed)
-        # Training draws from torch's global generator (dropout, initial weights); the user's stays as it was.
+        # Training draws from torch's global generator (dropout, initial weights), so its state is restored afterwards.
         with seeded(self._seed):
             ready = fitting.prepare(self, X, y, sample_weight, validation_data, groups, generator)
             if isinstance(ready.source, LoaderBatches):
@@ -285,11 +288,11 @@ class EASTClassifier(MultilabelDecisions):
         Parameters
         ----------
         ready : Prepared
-            Rows, dealt out to networks.
+            Rows, assigned to networks.
         n_features : int
-            Columns before scaling.
+            Number of columns before scaling.
         seed : int
-            Of everything random.
+            Seed of everything random.
 
         Returns
         -------
@@ -300,7 +303,7 @@ class EASTClassifier(MultilabelDecisions):
         return self
 
     def _fit_prepared(self, ready: fitting.Prepared, generator: torch.Generator) -> None:
-        """Train on rows that are ready, keep the stage that held-out rows prefer, and tune the decision."""
+        """Train on prepared rows, keep the stage that held-out rows prefer, and tune the decision."""
         labels = ready.labels
         self.classes_, self.multilabel_ = labels.classes, labels.multilabel
         self.metric_ = self._resolved_metric(labels.classes.tolist())
@@ -326,7 +329,7 @@ class EASTClassifier(MultilabelDecisions):
         weights = None if rows.weights is None else rows.weights[held.rows].double().numpy()
         codes = rows.targets[held.rows].numpy()
         logits = held.logits.double()
-        # A network that went on with all rows held none out.
+        # A network that continued on all rows has no held-out rows.
         self.held_out_ = None
         if not self.refit:
             scores = logits if self.multilabel_ else torch.log_softmax(logits, dim=1)
@@ -335,7 +338,7 @@ class EASTClassifier(MultilabelDecisions):
 
     @classmethod
     def load(cls, path: Any, *, module: Any = None) -> Self:
-        """A classifier that :meth:`save` wrote; ``module`` is needed if it was trained with one of your own."""
+        """Load a classifier that :meth:`save` wrote; pass ``module`` if it was trained with your own."""
         return saving.load(cls, _checks.path("load", "path", path), module)
 
     def _save(self, path: Path) -> None:
@@ -346,7 +349,7 @@ class EASTClassifier(MultilabelDecisions):
         return hasattr(self, "report_")
 
     def __sklearn_tags__(self) -> Any:
-        """Multilabel targets are welcome; inputs of any rank with a module."""
+        """Tell scikit-learn that multilabel targets are allowed, and inputs of any rank with a module."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.three_d_array = self.module is not None
@@ -372,7 +375,7 @@ class EASTClassifier(MultilabelDecisions):
         return {**decided, **found, "shipped": stage.name, "sentences": sentences}
 
     def _log_probabilities(self, X: Any) -> NDArray[Any]:
-        """Log-probabilities (log-odds for independent labels), ``(n, C)``."""
+        """Compute log-probabilities (log-odds for independent labels), ``(n, C)``."""
         features = construction.checked_features(self, X, reset=False)
         features = construction.encoded(self, features, self.encoder_)
         count = len(next(iter(features.values())) if isinstance(features, dict) else features)
@@ -385,7 +388,7 @@ class EASTClassifier(MultilabelDecisions):
         return torch.cat(parts).numpy()
 
     def _member_scores(self, inputs: Any) -> Tensor:
-        # In float32 a row's score would depend, in its last digit, on the rows beside it.
+        # In float32 the last digit of a row's score would depend on the other rows.
         exact = isinstance(self.members_, StackedMLP)
         logits: Tensor = self.members_(inputs.double() if exact else inputs).double()
         if self.multilabel_:

@@ -1,4 +1,4 @@
-"""From the parameters of EASTClassifier to the parts that training needs."""
+"""Build the parts of training from the parameters of EASTClassifier."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from eastward.training.members import Members
 if TYPE_CHECKING:
     from eastward.estimators.network.classifier import EASTClassifier
 
-# Above this many rows one validation split says as much as five folds do, at a fifth of the cost.
+# Above this many rows, one validation split says as much as five folds, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
-# Pieces of each feature, the rows up to which they are worth their cost, and the most of them in all.
+# Pieces of each feature, the most rows for which they are worth their cost, and the most pieces in total.
 BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
-# With five rows of a class in a batch the gradient of F1 has lost its bias, with one it points elsewhere
+# With five rows of a class in a batch the gradient of F1 has lost its bias; with one it points elsewhere
 # (results/batch_size).
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
-# Each column becomes as many inputs of the network.
+# The most columns that become inputs of the network.
 MOST_BINS = 1024
 
 
 def check_parameters(model: EASTClassifier) -> None:
-    """Numbers of the constructor that make no sense are refused before anything is trained."""
+    """Check the constructor's parameters before anything is trained."""
     caller = "EASTClassifier"
     _checks.one_of(caller, "recipe", model.recipe, tuple(RECIPES))
     _check_counts(caller, model)
@@ -86,7 +86,7 @@ def _is_auto(value: object) -> bool:
 
 
 def _check_hooks(caller: str, argument: str, hooks: Any, method: str, expected: str) -> None:
-    """Whatever the loop calls must have the method that it calls."""
+    """Check that callbacks and loggers have the methods that the loop calls."""
     known = hooks is None or isinstance(hooks, Sequence)
     if not known or not all(callable(getattr(hook, method, None)) for hook in hooks or ()):
         _checks.fail(caller, argument, expected, _checks.describe(hooks), error=TypeError)
@@ -106,7 +106,7 @@ def _check_accumulation(caller: str, model: EASTClassifier) -> None:
 
 
 def _check_flags(caller: str, model: EASTClassifier) -> None:
-    """A flag is True or False: any other word would count as True."""
+    """Check that flags are True or False, because any other word would count as True."""
     either = ("auto",)
     flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
     for name, words in flags.items():
@@ -118,7 +118,7 @@ def _check_flags(caller: str, model: EASTClassifier) -> None:
 
 
 def _check_refit(caller: str, model: EASTClassifier) -> None:
-    """Training on all rows is for one network and its recipe; no row is left to tune a decision on."""
+    """Check the options that ``refit`` needs: one network, its recipe, and a decision tuned before."""
     if not model.refit:
         return
     if model.recipe != "auto" or not model.aligned:
@@ -130,7 +130,7 @@ def _check_refit(caller: str, model: EASTClassifier) -> None:
 
 
 def check_one_network(model: EASTClassifier, folds: int, reason: str = "") -> None:
-    """``refit`` needs a network that held out rows of its own; ``reason`` says why there is none."""
+    """Check that ``refit`` has a network with held-out rows; ``reason`` says why there is none."""
     if not model.refit or (folds == 1 and not reason):
         return
     if reason:
@@ -152,9 +152,9 @@ def _check_widths(caller: str, hidden: Any) -> None:
 
 
 def stage_options(model: EASTClassifier, count: int, rarest: float | None = None) -> dict[str, Any]:
-    """What the recipes want to know; an automatic batch size grows with the rows.
+    """Return the options of the recipes; an automatic batch size grows with the rows.
 
-    ``rarest`` is the share of the rarest class where batches cannot be stratified.
+    ``rarest`` is the share of the rarest class, if batches cannot be stratified.
     """
     sizes = ((512, 32), (3_000, 128), (30_000, 256), (300_000, 1024))
     automatic = next((size for limit, size in sizes if count <= limit), 4096)
@@ -174,7 +174,7 @@ def stage_options(model: EASTClassifier, count: int, rarest: float | None = None
 
 
 def _effective_batch(model: EASTClassifier, batch_size: int, rarest: float | None) -> int | None:
-    """Rows of one exact step: as wanted, or enough for the rarest class where a batch has too few of it."""
+    """Return the rows of one exact step: as given, or enough for the rarest class."""
     if model.accumulate == "exact":
         return int(model.effective_batch or 8 * batch_size)
     if rarest is None or batch_size * rarest >= ROWS_OF_EACH_CLASS:
@@ -183,7 +183,7 @@ def _effective_batch(model: EASTClassifier, batch_size: int, rarest: float | Non
 
 
 def num_bins(model: EASTClassifier, count: int, features: int) -> int:
-    """Into how many pieces features are cut; "auto" does it where rows are too few to learn the bends."""
+    """Return the number of pieces of a feature; "auto" cuts features if there are few rows."""
     if model.module is not None:
         return 0
     if model.bins != "auto":
@@ -192,7 +192,7 @@ def num_bins(model: EASTClassifier, count: int, features: int) -> int:
 
 
 def num_folds(model: EASTClassifier, count: int) -> int:
-    """How many networks are cross-fitted; never more than the rows allow."""
+    """Return the number of cross-fitted networks, at most as many as the rows allow."""
     if model.n_folds != "auto":
         wanted = int(model.n_folds)
     else:
@@ -202,13 +202,13 @@ def num_folds(model: EASTClassifier, count: int) -> int:
 
 
 def fabric_options(model: EASTClassifier) -> dict[str, Any]:
-    """What Lightning Fabric has to know."""
+    """Return the options of Lightning Fabric."""
     names = ("accelerator", "devices", "strategy", "precision", "loggers")
     return {name: getattr(model, name) for name in names}
 
 
 def new_members(model: EASTClassifier, num_inputs: Any, num_outputs: int) -> Members:
-    """Untrained networks: ``n_folds_`` of the default kind, or of the user's."""
+    """Make ``n_folds_`` untrained networks, of the default kind or the user's."""
     if model.module is None:
         return StackedMLP(model.n_folds_, [num_inputs, *model.hidden, num_outputs], model.dropout)
     modules = [
@@ -220,7 +220,7 @@ def new_members(model: EASTClassifier, num_inputs: Any, num_outputs: int) -> Mem
 
 
 def build_module(module: Any, num_features: Any, num_outputs: int) -> nn.Module:
-    """The network that ``module`` describes; a module given as such is copied, so that fitting leaves it alone."""
+    """Build the network that ``module`` describes; a module itself is copied, so that fitting does not change it."""
     if isinstance(module, nn.Module):
         return copy.deepcopy(module)
     factory: Callable[..., Any] | None = module if callable(module) else None
@@ -234,7 +234,7 @@ def build_module(module: Any, num_features: Any, num_outputs: int) -> nn.Module:
 
 
 def as_tensors(X: Any) -> Any:
-    """Arrays, or a dictionary of them, as tensors; float64 becomes float32."""
+    """Convert arrays, or a dictionary of them, to tensors; float64 becomes float32."""
     if isinstance(X, dict):
         return {name: as_tensors(value) for name, value in X.items()}
     tensor = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
@@ -242,7 +242,7 @@ def as_tensors(X: Any) -> Any:
 
 
 def concatenated(first: Any, second: Any) -> Any:
-    """Rows of the second after those of the first."""
+    """Concatenate the rows of two inputs."""
     if isinstance(first, dict):
         return {name: torch.cat([first[name], second[name]]) for name in first}
     if isinstance(first, np.ndarray):
@@ -251,7 +251,7 @@ def concatenated(first: Any, second: Any) -> Any:
 
 
 def checked_features(model: EASTClassifier, X: Any, *, reset: bool) -> Any:
-    """Checked features: a NumPy table or a frame of words, or tensors as they are for a user's module."""
+    """Check features: a NumPy table, a frame with text, or tensors for a user's module."""
     if model.module is not None and (isinstance(X, dict) or getattr(X, "ndim", 2) != 2):
         if reset:
             model.n_features_in_ = None if isinstance(X, dict) else X.shape[1]
@@ -264,7 +264,7 @@ def checked_features(model: EASTClassifier, X: Any, *, reset: bool) -> Any:
 
 
 def fitted_encoder(model: EASTClassifier, features: Any) -> Encoder | None:
-    """How words, dates and gaps become numbers; None where there are none, and for a module of the user's."""
+    """Fit the encoder of text, dates and gaps; None if there are none, or for a user's module."""
     if model.module is not None:
         return None
     if _is_frame(features) or any(np.isnan(column).any() for column in features.T):
@@ -273,7 +273,7 @@ def fitted_encoder(model: EASTClassifier, features: Any) -> Encoder | None:
 
 
 def encoded(model: EASTClassifier, features: Any, encoder: Encoder | None) -> Any:
-    """Features as finite numbers, as the network was or will be trained on them."""
+    """Encode features as finite numbers for the network."""
     if encoder is not None:
         return encoder.filled(encoder.raw(features))
     if isinstance(features, np.ndarray):
@@ -289,7 +289,7 @@ def _refuse_gaps(model: EASTClassifier, table: Any) -> None:
 
 
 def taken(features: Any, rows: Tensor) -> Any:
-    """Some rows of features of any kind."""
+    """Select rows of features of any kind."""
     return features.iloc[rows.numpy()] if _is_frame(features) else take(features, rows)
 
 
@@ -298,10 +298,10 @@ def _is_frame(features: Any) -> bool:
 
 
 def network_inputs(features: Any, scaler: Scaler | None) -> Any:
-    """Features as tensors, scaled if there is a scaler."""
+    """Convert features to tensors, scaled if there is a scaler."""
     if isinstance(features, np.ndarray):
         with warnings.catch_warnings():
-            # A table that may not be written to is safe: nothing here writes to its inputs.
+            # A read-only table is safe, because nothing here writes to its inputs.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             tensor = torch.from_numpy(np.ascontiguousarray(features))
         return tensor if scaler is None else scaler(tensor)

@@ -1,4 +1,4 @@
-"""What happens in ``fit``: from a table or a loader to rows, and from rows to trained networks."""
+"""The steps of ``fit``: from a table or a loader to rows, and from rows to trained networks."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ logger = logging.getLogger("eastward")
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as networks take them, and what is remembered of how they came about.
+    """Rows for the networks, and how they were made.
 
     Attributes
     ----------
     rows : Rows
-        Inputs, targets, weights, and who trains on what.
+        Inputs, targets, weights, and which network trains on which rows.
     labels : Labels
         Targets and their classes.
     scaler : Scaler or None
         Centre and scale of the features.
     encoder : Encoder or None
-        How columns of words and dates and gaps became numbers; None for a table of numbers without gaps.
+        How text, dates and gaps became numbers; None for a table of numbers without gaps.
     source : LoaderBatches or StreamBatches, optional
         Batches that are not in memory.
     supply : Supply, optional
-        Rows of each class, where ``rows`` does not hold them.
+        Rows of each class, if ``rows`` does not contain them.
     class_counts : dict, optional
         Rows of each class in the files.
     """
@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def n_folds(self) -> int:
-        """How many networks are trained."""
+        """Number of networks."""
         return len(self.rows.train)
 
 
@@ -79,7 +79,7 @@ def prepare(
     groups: Any,
     generator: torch.Generator,
 ) -> Prepared:
-    """What a user gave, as rows: a table, a DataLoader, or Parquet files."""
+    """Prepare rows from a table, a DataLoader or Parquet files."""
     if groups is not None and (streaming.is_stream(X) or isinstance(X, DataLoader)):
         preparation.fail_groups()
     if streaming.is_stream(X):
@@ -109,7 +109,7 @@ def _from_table(
         groups = None if groups is None else np.asarray(groups)[used.numpy()]
     encoder = construction.fitted_encoder(model, features)
     features = construction.encoded(model, features, encoder)
-    # Validation rows stand after the others; their scale is not for the network to know.
+    # Validation rows come after the others, and must not influence the scaler.
     scaler = fitted_scaler(model, features)
     held = None
     if validation is not None:
@@ -143,7 +143,7 @@ def _from_table(
 def _from_loader(
     model: EASTClassifier, loader: Any, y: Any, sample_weight: Any, validation: Any
 ) -> Prepared:
-    """A DataLoader as it comes; validation rows are kept in memory."""
+    """Prepare a DataLoader, with validation rows in memory."""
     loaders.check_arguments(y, sample_weight, validation)
     loaders.check_parameters(model)
     held = loaders.validation_rows(validation)
@@ -156,7 +156,7 @@ def _from_loader(
 def _from_stream(
     model: EASTClassifier, X: Any, y: Any, sample_weight: Any, validation: Any
 ) -> Prepared:
-    """Parquet files that may be larger than memory."""
+    """Prepare Parquet files that may be larger than memory."""
     if validation is not None:
         advice = "Read the files into memory for it, or pass a DataLoader."
         expected = "None with Parquet files"
@@ -185,7 +185,7 @@ def _from_stream(
 
 @dataclass(frozen=True)
 class Trained:
-    """Networks, what training left behind, and sentences from before."""
+    """Trained networks, the result of training, and sentences for the report."""
 
     members: Members
     result: TrainingResult
@@ -202,7 +202,7 @@ def train(
     """Run the stages of the recipe over the networks."""
     rows, loader = ready.rows, ready.source
     _check_recipe(model, rows)
-    # Members train on nearly the same rows.
+    # All networks train on nearly the same rows, so those of the first will do.
     supply = ready.supply or Supply.of_codes(rows.targets[rows.train[0]], rows.num_outputs)
     stages = recipe_stages(model.recipe, **_stage_options(model, supply, loader))
     classes = ready.labels.classes.tolist()
@@ -235,7 +235,7 @@ def train(
 
 
 def fitted_scaler(model: EASTClassifier, features: Any) -> Scaler | None:
-    """Centre and scale of the features, if they are wanted."""
+    """Fit the scaler of the features, if it is wanted."""
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
     usable = isinstance(features, np.ndarray)
     if wanted and not usable:
@@ -251,7 +251,7 @@ def fitted_scaler(model: EASTClassifier, features: Any) -> Scaler | None:
 def _validation_weights(
     model: EASTClassifier, labels: preparation.Labels, weights: Tensor, codes: Tensor
 ) -> Tensor:
-    """One for each row; under class weights as much as the training rows of its class have on average."""
+    """Return validation weights: one for each row, or the average training weight of its class."""
     if model.class_weight is None:
         return torch.ones(len(codes))
     size = len(labels.classes)
@@ -262,14 +262,14 @@ def _validation_weights(
 def _stage_options(model: EASTClassifier, supply: Supply, loader: Any) -> dict[str, Any]:
     if not isinstance(loader, StreamBatches):
         return construction.stage_options(model, supply.total)
-    # Those held out are counted in the supply; a stream cannot be stratified.
+    # The supply counts held-out rows, too; a stream cannot be stratified.
     return construction.stage_options(model, sum(loader.train_rows), supply.rarest)
 
 
 def _identity(
     model: EASTClassifier, metric: Metric, members: Members, rows: Rows, stages: Any, seed: int
 ) -> str:
-    """A digest of all that decides how training goes: settings, data, who trains on what, initial weights."""
+    """Compute a digest of all that determines training: settings, data, folds, initial weights."""
     inputs = rows.inputs.values() if isinstance(rows.inputs, dict) else (rows.inputs,)
     weights = () if rows.weights is None else (rows.weights,)
     if rows.frequencies is not None:
@@ -291,11 +291,11 @@ def _identity(
 
 
 def _code_of(metric: Any) -> tuple[Any, ...]:
-    """What a user's own metric computes, as far as it can be told: two functions may share a name."""
+    """Return the code of a user's metric, because two functions may share a name."""
     code = getattr(metric, "__code__", None)
     if code is None:
         return ()
-    # Nested functions are left out: what they print holds an address, which another process does not share.
+    # Nested functions are left out: their repr contains an address, which differs between processes.
     numbers = tuple(value for value in code.co_consts if isinstance(value, int | float | str))
     return code.co_code, numbers, code.co_names
 
@@ -314,7 +314,7 @@ def _check_recipe(model: EASTClassifier, rows: Rows) -> None:
 
 
 def _check_shift(members: Members, rows: Rows) -> None:
-    """Other frequencies are a shift of the last bias, which a user's module may not have."""
+    """Check that a user's module has an output bias, which other frequencies shift."""
     if rows.frequencies is None or members.add_to_output_bias(torch.zeros(rows.num_outputs)):
         return
     advice = "Give its last layer a bias, or use eastward.align, which makes one."

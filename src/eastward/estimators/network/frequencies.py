@@ -1,4 +1,4 @@
-"""The class frequencies that a network is judged by, where they are not those of its training rows."""
+"""Class frequencies that count for a network, if they differ from those of training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["frequency_sentence", "with_frequencies"]
 
 
 def with_frequencies(model: EASTClassifier, ready: Prepared) -> Prepared:
-    """The prepared rows with the frequencies that ``model.prior`` names; as they are if it names none."""
+    """Attach the frequencies of ``model.prior`` to the prepared rows; unchanged if it is None."""
     if model.prior is None:
         return ready
     labels = ready.labels.classes.tolist()
@@ -32,7 +32,7 @@ def with_frequencies(model: EASTClassifier, ready: Prepared) -> Prepared:
 
 
 def frequency_sentence(rows: Rows, classes: list[Any]) -> list[str]:
-    """By which frequencies the model is judged, in words; nothing where they are those of training."""
+    """Describe in words which frequencies count; empty if they are those of training."""
     if rows.frequencies is None:
         return []
     shares = rows.frequencies.judged.tolist()
@@ -54,7 +54,7 @@ def _check_usable(model: EASTClassifier, ready: Prepared) -> None:
 
 
 def _judged(prior: Any, labels: list[Any]) -> Tensor:
-    """Frequencies in the order of the classes."""
+    """Return frequencies in the order of the classes."""
     if isinstance(prior, str):
         words = "None, frequencies or a mapping of labels to them"
         _checks.one_of(CALLER, "prior", prior, ("balanced",), otherwise=words)
@@ -68,7 +68,7 @@ def _judged(prior: Any, labels: list[Any]) -> Tensor:
 
 
 def _trained(ready: Prepared) -> Tensor:
-    """Class frequencies, weights included, of the rows that networks learn from."""
+    """Compute the weighted class frequencies of the training rows."""
     if ready.supply is not None:
         counts = ready.supply.of_class.double()
         return counts / counts.sum()

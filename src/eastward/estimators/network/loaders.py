@@ -1,4 +1,4 @@
-"""Fitting on a user's DataLoader: labels are read once, batches are used as they come."""
+"""Fit on a user's DataLoader: labels are read once, and batches are used in the loader's order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Held:
 
 
 def check_arguments(y: Any, sample_weight: Any, validation: Any) -> None:
-    """A loader brings its own targets and weights, and cannot be split."""
+    """Check the arguments of ``fit``: a loader has its own targets and weights, and cannot be split."""
     if y is not None or sample_weight is not None:
         advice = "Let the loader yield (inputs, targets) or (inputs, targets, weights)."
         _checks.fail(CALLER, "y and sample_weight", "None with a DataLoader", "values", advice)
@@ -51,7 +51,7 @@ def check_arguments(y: Any, sample_weight: Any, validation: Any) -> None:
 
 
 def check_parameters(model: EASTClassifier) -> None:
-    """Rows of a loader are not in memory: they can be neither weighted by class nor scaled."""
+    """Check the parameters: rows of a loader can be neither weighted by class nor scaled."""
     if model.class_weight is not None:
         advice = "Let the loader yield (inputs, targets, weights)."
         _checks.fail(CALLER, "class_weight", "None with a DataLoader", model.class_weight, advice)
@@ -64,13 +64,13 @@ def check_parameters(model: EASTClassifier) -> None:
 
 
 def validation_rows(validation: Any) -> Held:
-    """Validation data from ``(X, y)``, or from all batches of a loader."""
+    """Read validation data from ``(X, y)``, or from all batches of a loader."""
     inputs, targets = validation_pair(validation)
     return Held(_floating(as_tensors(inputs)), targets)
 
 
 def validation_pair(validation: Any) -> tuple[Any, Any]:
-    """Inputs and targets of ``(X, y)``, or of all batches of a loader together."""
+    """Return inputs and targets of ``(X, y)``, or of all batches of a loader together."""
     if not isinstance(validation, DataLoader):
         inputs, targets = validation
         return inputs, targets
@@ -89,7 +89,7 @@ def _floating(inputs: Any) -> Any:
 
 
 def labels_of(loader: Iterable[Any], held_targets: Any) -> tuple[Labels, Supply]:
-    """Classes of one pass over the loader (and of the validation data), and how many rows of each it gives."""
+    """Collect classes, with their numbers of rows, in one pass over the loader and the validation data."""
     seen = [np.asarray(batch[1]) for batch in loader]
     values = np.concatenate(seen)
     labels = encode_labels(values)
@@ -98,12 +98,12 @@ def labels_of(loader: Iterable[Any], held_targets: Any) -> tuple[Labels, Supply]
 
 
 def encoded(targets: Tensor, labels: Labels) -> Tensor:
-    """Class indices of a batch of targets."""
+    """Encode a batch of targets as class indices."""
     return known_labels(targets.cpu().numpy(), labels.classes, argument="X")
 
 
 def rows_of(held: Held, labels: Labels) -> Rows:
-    """Rows that hold the validation data alone; training rows come from the loader."""
+    """Make rows of the validation data alone; training rows come from the loader."""
     codes = known_labels(held.targets, labels.classes, argument="validation_data")
     every = torch.arange(len(codes))
     return Rows(

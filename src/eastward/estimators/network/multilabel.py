@@ -1,4 +1,4 @@
-"""Decisions for labels that do not exclude each other: a threshold for each, beside the decision of classes."""
+"""Decisions for labels that do not exclude each other: one threshold for each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["MultilabelDecisions"]
 class MultilabelDecisions(DecidingClassifier):
     """A deciding classifier whose targets may be indicators of several labels.
 
-    With ``multilabel_``, there is no decision matrix: each label is given from a threshold of its own on, kept as an
-    offset of its log-odds. Everything else is as in :class:`~eastward.estimators.base.DecidingClassifier`.
+    With ``multilabel_`` there is no decision matrix. Each label has its own threshold, stored as an offset of its
+    log-odds. Everything else is as in :class:`~eastward.estimators.base.DecidingClassifier`.
     """
 
     multilabel_: bool
@@ -34,7 +34,7 @@ class MultilabelDecisions(DecidingClassifier):
     _label_offsets: NDArray[Any]
 
     def raw_predict_proba(self, X: Any) -> NDArray[Any]:
-        """Mean probabilities of the networks, before calibration.
+        """Predict the networks' mean probabilities before calibration.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class MultilabelDecisions(DecidingClassifier):
         return (torch.sigmoid(scores) if self.multilabel_ else torch.softmax(scores, dim=1)).numpy()
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Calibrated probabilities; for multilabel targets, the mean probabilities of the networks for each label.
+        """Predict calibrated probabilities; for multilabel targets, the networks' mean for each label.
 
         Returns
         -------
@@ -57,13 +57,13 @@ class MultilabelDecisions(DecidingClassifier):
         return self.raw_predict_proba(X) if self.multilabel_ else self._probabilities(X)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """What each decision is worth; for two classes the difference, positive for ``classes_[1]``.
+        """Compute the worth of each decision; for two classes the difference, positive for ``classes_[1]``.
 
         Returns
         -------
         ndarray
-            ``(n_samples,)`` or ``(n_samples, n_classes)``; for multilabel targets log-odds, positive for a label that
-            is given.
+            ``(n_samples,)`` or ``(n_samples, n_classes)``. For multilabel targets, log-odds that are positive for a
+            predicted label.
         """
         check_is_fitted(self)
         if self.multilabel_:
@@ -71,7 +71,7 @@ class MultilabelDecisions(DecidingClassifier):
         return super().decision_function(X)
 
     def predict(self, X: Any, prior: Any = None) -> NDArray[Any]:
-        """Labels of ``X``.
+        """Predict the labels of ``X``.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class MultilabelDecisions(DecidingClassifier):
         return super().predict(X, prior)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The target metric of the predictions; negative for metrics where lower is better.
+        """Compute the metric of the predictions, negated if lower is better.
 
         Returns
         -------
@@ -109,11 +109,11 @@ class MultilabelDecisions(DecidingClassifier):
 
     @property
     def offsets_(self) -> NDArray[Any] | None:
-        """The decision as offsets of log-probabilities (of labels' log-odds); None where it is more than that."""
+        """The decision as offsets of log-probabilities or log-odds; None if it is not that simple."""
         return self._label_offsets if self.multilabel_ else self.decision_.offsets_
 
     def _check_asked(self, classes: NDArray[Any]) -> None:
-        """What is asked of the decision has to make sense before anything is trained."""
+        """Check the options of the decision before anything is trained."""
         if not self.multilabel_:
             self._check_decision(classes.tolist())
             return
@@ -141,7 +141,7 @@ class MultilabelDecisions(DecidingClassifier):
 
 
 def _label_thresholds(held: HeldOut, metric: Metric) -> NDArray[Any]:
-    """Offsets of the log-odds of labels that do not exclude each other."""
+    """Tune offsets of the log-odds of labels that do not exclude each other."""
     found: NDArray[Any] = multilabel_thresholds(
         held.scores, held.codes, metric, sample_weight=held.weight
     ).numpy()

@@ -1,4 +1,4 @@
-"""From a user's X and y to the rows that the trainer takes."""
+"""Turn a user's X and y into the rows of the trainer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALLER = "EASTClassifier.fit"
 
 @dataclass(frozen=True)
 class Labels:
-    """Encoded targets and what they stand for."""
+    """Encoded targets and their classes."""
 
     codes: Tensor
     classes: NDArray[Any]
@@ -34,9 +34,9 @@ class Labels:
 
 
 def encode_labels(y: Any) -> Labels:
-    """Class indices (or 0/1 indicators) of ``y``, with its sorted classes."""
+    """Encode ``y`` as class indices (or 0/1 indicators), with its sorted classes."""
     if y is None:
-        # The words that scikit-learn's checks look for.
+        # scikit-learn's checks look for these words.
         message = "y of EASTClassifier.fit must be given: it requires y to be passed, but the target y is None."
         raise ValueError(message)
     refuse_odd_labels(CALLER, y)
@@ -51,13 +51,13 @@ def encode_labels(y: Any) -> Labels:
         _checks.fail(
             CALLER, "y", "made of at least two classes", f"one class, {classes[0]!r}", advice
         )
-    # np.unique could return the codes, too, but needs five times their memory for it.
+    # np.unique could return the codes, too, but with five times their memory.
     codes = np.searchsorted(classes, labels).astype(np.int64, copy=False)
     return Labels(torch.from_numpy(codes), classes, False)
 
 
 def known_labels(y: Any, classes: NDArray[Any], *, argument: str) -> Tensor:
-    """Indices of ``y`` among ``classes``, which it must not leave."""
+    """Return the indices of ``y`` among ``classes``; other labels are an error."""
     values = np.asarray(y)
     if values.ndim == 2:
         return torch.from_numpy(values.astype(np.int64))
@@ -72,7 +72,7 @@ def known_labels(y: Any, classes: NDArray[Any], *, argument: str) -> Tensor:
 def row_weights(
     sample_weight: Any, class_weight: Any, X: Any, labels: Labels
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Weight of each row (None: all one), and the rows with weight zero that are left out (None: none)."""
+    """Return the weight of each row (None: all one), and the rows of positive weight (None: all)."""
     count = len(labels.codes)
     if sample_weight is None and class_weight is None:
         return None, None
@@ -82,7 +82,7 @@ def row_weights(
         weights = np.asarray(_check_sample_weight(sample_weight, like, dtype=np.float64))
         _checks.weights(CALLER, torch.from_numpy(weights))
     weights = weights * _class_weights(class_weight, labels, weights)
-    # Mean one over the rows: the size of the loss and of its gradient does not depend on the scale of weights.
+    # Scaled to mean one, so that loss and gradient do not depend on the scale of weights.
     used = weights > 0
     if not used.any():
         _checks.fail(CALLER, "sample_weight", "positive for some rows", "zero for all")
@@ -123,7 +123,7 @@ def fold_rows(
     generator: torch.Generator,
     groups: Any = None,
 ) -> Rows:
-    """Deal rows out to members: K folds, or one validation split for a single member."""
+    """Assign rows to networks: K folds, or one validation split for a single network."""
     codes = labels.codes
     every = torch.arange(len(codes))
     if validation_rows is not None:
@@ -135,7 +135,7 @@ def fold_rows(
         keys = _fold_keys(codes) if labels.multilabel else codes
         folds = _dealt(keys, parts, generator, groups)
         _warn_of_singles(folds, labels)
-        # Groups may be fewer than the folds that were wanted.
+        # There may be fewer groups than folds.
         members = max(1, num_folds if groups is None else min(num_folds, int(folds.max()) + 1))
         valid = [every[folds == k] for k in range(members)]
         train = [every[folds != k] for k in range(members)]
@@ -147,7 +147,7 @@ def fold_rows(
 
 
 def _dealt(keys: Tensor, parts: int, generator: torch.Generator, groups: Any) -> Tensor:
-    """A fold for each row; groups stay together."""
+    """Assign a fold to each row; groups stay together."""
     if groups is None:
         return assign_folds(keys, parts, generator)
     seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
@@ -155,13 +155,13 @@ def _dealt(keys: Tensor, parts: int, generator: torch.Generator, groups: Any) ->
 
 
 def fail_groups() -> NoReturn:
-    """Groups of rows that pass by cannot be kept together."""
+    """Refuse groups for streamed rows, which cannot be kept together."""
     advice = "Read the rows into memory for it."
     _checks.fail(CALLER, "groups", "None with Parquet files or a DataLoader", "a value", advice)
 
 
 def _fold_keys(indicators: Tensor) -> Tensor:
-    """One group for each combination of labels; combinations that occur once are put together."""
+    """Return a key for each combination of labels; combinations that occur once share a key."""
     _, keys, counts = indicators.unique(dim=0, return_inverse=True, return_counts=True)
     return torch.where(counts[keys] > 1, keys + 1, 0)
 

@@ -1,4 +1,4 @@
-"""Whether batches are far too small for the rarest class that the metric counts."""
+"""Warn if batches are far too small for the rarest class that the metric counts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["Supply", "batch_notes"]
 
 Source: TypeAlias = Literal["table", "stream", "loader"]
 
-# A class that more batches miss than hold is not what these batches are about.
+# A class that most batches miss hardly counts in training.
 MISSED_TOO_OFTEN = 0.5
-# To ask whether the metric counts a class costs two tables; the rarest few tell enough.
+# Testing whether the metric counts a class takes two tables, so only the rarest few are tested.
 ASKED, NAMED = 20, 5
 
 
 @dataclass(frozen=True)
 class Supply:
-    """The rows that are trained on, by class, and how they come.
+    """The number of training rows by class, and their source.
 
     Attributes
     ----------
     total : int
-        Rows.
+        Number of rows.
     of_class : Tensor
         ``(C,)`` rows of each class or label.
     source : {"table", "stream", "loader"}
@@ -49,18 +49,18 @@ class Supply:
     def of_codes(
         cls, codes: Tensor, num_classes: int, source: Source = "table", batches: int | None = None
     ) -> Supply:
-        """Rows whose class indices ``(N,)`` or indicators ``(N, L)`` are known."""
+        """Count rows with known class indices ``(N,)`` or indicators ``(N, L)``."""
         if codes.dim() == 2:
             return cls(len(codes), (codes == 1).sum(0), source, batches)
         return cls(len(codes), torch.bincount(codes, minlength=num_classes), source, batches)
 
     @property
     def rarest(self) -> float:
-        """The share of the rarest class."""
+        """Share of the rarest class."""
         return float(self.of_class.min()) / self.total
 
     def batch_of(self, stage: Stage) -> int:
-        """Rows in a batch of ``stage``: an epoch has a whole number of nearly equal ones."""
+        """Return the batch size of ``stage``: an epoch has a whole number of nearly equal batches."""
         steps = self.batches or max(1, round(self.total / stage.rows_per_step))
         return round(self.total / steps)
 
@@ -73,10 +73,10 @@ def batch_notes(
     *,
     multilabel: bool = False,
 ) -> list[str]:
-    """A sentence for each stage whose batches mostly miss a class that the metric counts.
+    """Write a sentence for each stage whose batches mostly miss a class that the metric counts.
 
-    Cross-entropy is a mean over rows and needs none of a class in every batch. Stratified batches hold every class;
-    they are too small only if they have no room for half of the classes.
+    Cross-entropy is a mean over rows and does not need every class in every batch. Stratified batches hold every class,
+    unless they have no room for half of the classes.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def batch_notes(
 
 
 def _missed(supply: Supply, batch: int, *, stratified: bool) -> list[int]:
-    """Classes that most batches do not hold, the rarest first."""
+    """Return the classes that most batches miss, rarest first."""
     order = supply.of_class.argsort(stable=True).tolist()
     present = [c for c in order if 0 < int(supply.of_class[c]) < supply.total]
     if stratified:
@@ -119,7 +119,7 @@ def _missed(supply: Supply, batch: int, *, stratified: bool) -> list[int]:
 
 
 def _advice(supply: Supply, label: int, *, stratified: bool, multilabel: bool) -> str:
-    """What would let batches hold rows of the class ``label``."""
+    """Advise how batches can hold rows of the class ``label``."""
     if stratified:
         return f"batch_size={int((supply.of_class > 0).sum())} or more"
     enough = theory.batch_for_class(int(supply.of_class[label]) / supply.total)

@@ -1,7 +1,7 @@
-"""A fitted classifier as a folder: ``weights.safetensors`` and ``model.json``.
+"""Save a fitted classifier as ``weights.safetensors`` and ``model.json``.
 
-Loading reads numbers and names; nothing in the folder is executed. The folder is written under a temporary name
-and renamed, so that a half-written model never stands under the final one.
+Loading reads numbers and names; nothing in the folder is executed. The folder is written under a temporary name and
+then renamed, so that the final name never holds a half-written model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _write_weights(tensors: dict[str, Tensor], path: Path) -> None:
     path.touch()
     mode = (
         path.stat().st_mode
-    )  # what the umask gives; safetensors would let nobody but the owner read
+    )  # permissions by the umask; safetensors would let only the owner read
     save_file(tensors, path)
     path.chmod(mode)
 
@@ -80,7 +80,8 @@ def _tensors(model: EASTClassifier) -> dict[str, Tensor]:
 def _description(model: EASTClassifier) -> dict[str, Any]:
     shared = shared_document(model, NOT_SAVED, NAMED)
     if not isinstance(model.metric, str):
-        shared["parameters"]["metric"] = None  # an object; the metric of the document is the same
+        # an object; the document stores the metric separately
+        shared["parameters"]["metric"] = None
     encoder = model.encoder_
     return {
         **shared,
@@ -95,12 +96,12 @@ def _description(model: EASTClassifier) -> dict[str, Any]:
 
 
 def load(cls: type[T], path: Path, module: Any) -> T:
-    """The classifier in the folder ``path``."""
+    """Load the classifier in the folder ``path``."""
     document = FOLDER.read(path)
     with FOLDER.loading(path):
         tensors = load_file(path / "weights.safetensors")
         model = _described(cls, document, tensors, module)
-        # New networks draw initial weights, which the loaded ones replace; the user's generator stays as it was.
+        # New networks draw initial weights before the loaded ones replace them, so the generator's state is restored.
         with torch.random.fork_rng(devices=[]):
             model.members_ = _members(model, document, tensors)
     return model  # type: ignore[no-any-return]  # an instance of cls
@@ -109,7 +110,7 @@ def load(cls: type[T], path: Path, module: Any) -> T:
 def _described(
     cls: type[Any], document: dict[str, Any], tensors: dict[str, Tensor], module: Any
 ) -> Any:
-    """All of the classifier but its networks."""
+    """Restore everything but the networks."""
     parameters = {name: restored(value) for name, value in document["parameters"].items()}
     model = cls(**{**parameters, "module": module})
     model.hidden = tuple(model.hidden)
@@ -164,7 +165,7 @@ def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -
 
 
 def _check_widths(widths: Sequence[Any], state: Mapping[str, Tensor]) -> None:
-    """Refuse layers that no tensor of the file has, before memory is asked for them."""
+    """Refuse layer widths that no tensor of the file has, before allocating memory for them."""
     largest = max((size for tensor in state.values() for size in tensor.shape), default=0)
     odd = [width for width in widths if not isinstance(width, int) or not 0 < width <= largest]
     if odd:

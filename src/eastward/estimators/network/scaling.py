@@ -1,7 +1,7 @@
-r"""What the default network sees of a table: every feature scaled and, for small tables, cut into pieces as well.
+r"""Scale features for the default network, and cut them into pieces for small tables.
 
-A network of a few hundred rows finds it hard to bend at a particular value of one feature, which a tree does with its
-first split. Pieces give it the bends for free: with edges :math:`e_0 < \dots < e_B` at quantiles of the feature, piece
+With a few hundred rows, a network can hardly learn to bend at a particular value of one feature, which a tree does with
+its first split. Pieces provide such bends. With edges :math:`e_0 < \dots < e_B` at quantiles of the feature, piece
 :math:`b` is how far the value has come through the interval :math:`[e_{b-1}, e_b]`,
 
 .. math:: t_b(x) = \min\!\big(1, \max(0, (x - e_{b-1}) / (e_b - e_{b-1}))\big),
@@ -22,13 +22,13 @@ from torch import Tensor
 __all__ = ["Pieces", "Scaler"]
 
 OUTLIER = 10.0
-# How far, in widths of the outermost pieces, a value may lie beyond the values of training.
+# How far outside the range of training a value may lie, in widths of the outermost pieces.
 BEYOND = 1.0
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Intervals of features, all in one row: feature number, start, width and limits of each, ``(P,)``."""
+    """All intervals of all features: feature number, start, width and limits, ``(P,)`` each."""
 
     column: Tensor
     start: Tensor
@@ -38,11 +38,11 @@ class Pieces:
 
     @classmethod
     def of(cls, features: NDArray[Any], bins: int) -> Pieces | None:
-        """Quantile intervals of features with more than two values; None if there is no such feature."""
+        """Compute quantile intervals of features with more than two values; None if there is no such feature."""
         parts = []
         for column in range(features.shape[1]):
             edges = _edges(features[:, column], bins)
-            if len(edges) < 3:  # one piece: the scaled feature says as much
+            if len(edges) < 3:  # one piece says no more than the scaled feature
                 continue
             size = len(edges) - 1
             lowest, highest = np.zeros(size), np.ones(size)
@@ -56,14 +56,14 @@ class Pieces:
         )
 
     def __call__(self, features: Tensor) -> Tensor:
-        """How far each row has come through each piece, ``(N, P)``."""
+        """Compute how far each row has come through each piece, ``(N, P)``."""
         come = (features[:, self.column] - self.start) / self.width
         return torch.minimum(torch.maximum(come, self.lowest), self.highest)
 
 
 def _edges(values: NDArray[Any], bins: int) -> NDArray[np.float32]:
-    """Quantiles of a feature, without repetition and without intervals that float32 cannot tell from none."""
-    if len(np.unique(values)) <= 2:  # nothing to bend between two values
+    """Compute the quantiles of a feature, without repetitions and intervals too narrow for float32."""
+    if len(np.unique(values)) <= 2:  # two values need no bend between them
         return np.empty(0, dtype=np.float32)
     quantiles = np.quantile(values.astype(np.float64), np.linspace(0, 1, bins + 1))
     edges = np.unique(quantiles.astype(np.float32))
@@ -74,14 +74,14 @@ def _edges(values: NDArray[Any], bins: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Scaler:
-    """Centre and scale of each feature, as the papers preprocess; outliers are cut at ten deviations.
+    """Centre and scale of each feature, as in the papers; outliers are cut at ten deviations.
 
     Attributes
     ----------
     mean, scale : Tensor
         ``(n_features,)``.
     pieces : Pieces, optional
-        What follows the scaled features.
+        Pieces that follow the scaled features.
     """
 
     mean: Tensor
@@ -108,23 +108,23 @@ class Scaler:
 
     @property
     def width(self) -> int:
-        """Numbers that the network sees of a row."""
+        """Number of inputs of the network."""
         return len(self.mean) + (0 if self.pieces is None else len(self.pieces.column))
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Scaled features, ``(N, width)``: without pieces one new tensor, everything else in place."""
+        """Scale features to ``(N, width)``; without pieces this allocates one new tensor."""
         numbers = features.float()
         scaled = (numbers - self.mean).div_(self.scale).clamp_(-OUTLIER, OUTLIER)
         return scaled if self.pieces is None else torch.cat([scaled, self.pieces(numbers)], dim=1)
 
     def in_place(self, features: Tensor) -> Tensor:
-        """Scale float32 features in place, where nobody else needs them."""
+        """Scale float32 features in place; nobody else may need them."""
         if self.pieces is not None:
             return self(features)
         return features.sub_(self.mean).div_(self.scale).clamp_(-OUTLIER, OUTLIER)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything by name, for a file."""
+        """Return all tensors by name, for a file."""
         kept = {"mean": self.mean, "scale": self.scale}
         if self.pieces is not None:
             kept |= {f"pieces.{name}": value for name, value in vars(self.pieces).items()}
@@ -132,7 +132,7 @@ class Scaler:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Scaler:
-        """What :meth:`tensors` gave."""
+        """Restore a scaler from :meth:`tensors`."""
         inner = {
             k.removeprefix("pieces."): v for k, v in tensors.items() if k.startswith("pieces.")
         }

@@ -1,4 +1,4 @@
-"""What each stage of training brought on rows that were held out, and which stage they prefer."""
+"""The gain of each training stage on held-out rows, and the stage that they prefer."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ STAGE_GUARD = 0.5
 
 @dataclass(frozen=True)
 class StageChoice:
-    """The stage that held-out rows prefer, and what they say about all of them.
+    """The stage that held-out rows prefer, and the evidence on all stages.
 
     Attributes
     ----------
     name : str
-        Of the stage whose networks are kept.
+        Name of the stage whose networks are kept.
     stages : list of dict
         ``name``, ``argmax`` and ``tuned`` (the metric on held-out rows), ``gain`` and ``standard_error`` against the
         stage kept until then, and whether it is ``kept``.
     sentences : list of str
-        The same in words.
+        The evidence in words.
     """
 
     name: str
@@ -45,10 +45,10 @@ class StageChoice:
 
 
 def choose_stage(result: TrainingResult, rows: Rows, metric: Metric) -> StageChoice:
-    """Compare the stages on rows that were held out; a later one has to show that it is better.
+    """Compare the stages on held-out rows; a later stage must prove better.
 
-    Both are judged with a decision that was tuned without each row's fold, so that no number flatters itself. A stage
-    that trained on all rows held none out: what was asked for there is kept.
+    Both are judged with a decision that was tuned without each row's fold, so that no number is too good. A stage that
+    trained on all rows has no held-out rows, so it is kept as asked for.
     """
     best, stages = "", []
     tuned = {name: _cross_fitted(held, rows, metric) for name, held in result.held_out.items()}
@@ -60,7 +60,7 @@ def choose_stage(result: TrainingResult, rows: Rows, metric: Metric) -> StageCho
         }
         if best:
             gain, error = _gain(tuned[best], tuned[name], held, rows, metric)
-            # Weights of an earlier stage are there only if this one is to be judged.
+            # Weights of an earlier stage are kept only if this stage is judged.
             kept = gain > STAGE_GUARD * error or best not in result.weights
             stage |= {"gain": gain, "standard_error": error, "kept": kept}
         if not best or stage["kept"]:
@@ -72,7 +72,7 @@ def choose_stage(result: TrainingResult, rows: Rows, metric: Metric) -> StageCho
 def _gain(
     before: Tensor, after: Tensor, held: HeldOut, rows: Rows, metric: Metric
 ) -> tuple[float, float]:
-    """How much better the second scores are, and the jackknife error over folds."""
+    """Compute the gain of the second scores over the first, and its jackknife error over folds."""
     sign = 1 if metric.higher_is_better else -1
 
     def gain(chosen: Tensor) -> float:
@@ -88,14 +88,14 @@ def _gain(
 
 
 def _judging_folds(held: HeldOut) -> Tensor:
-    """Who held each row out; for a single network, parts of its rows."""
+    """Return the fold of each row; for a single network, parts of its held-out rows."""
     if int(held.folds.max()) > 0:
         return held.folds
     return torch.arange(len(held.folds)) % INNER_FOLDS
 
 
 def with_class_names(note: str, classes: Sequence[Any]) -> str:
-    """A sentence of the trainer with names of classes in place of their positions.
+    """Replace positions of classes by their names in a sentence of the trainer.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _score(scores: Tensor, held: HeldOut, rows: Rows, metric: Metric) -> float:
 
 
 def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
-    """Held-out scores shifted by offsets that were tuned on other folds."""
+    """Shift held-out scores by offsets that were tuned on other folds."""
     folds = _judging_folds(held)
     scores = held.logits.double()
     if not rows.multilabel:
@@ -127,7 +127,7 @@ def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
         if not others.any():
             continue
         weights = None if rows.weights is None else rows.weights[held.rows[others]]
-        # From the scores as they were: those of a fold already shifted know the labels of this one.
+        # From the original scores, because shifted scores of another fold know the labels of this one.
         offsets = tune(
             scores[others], rows.targets[held.rows[others]], metric, sample_weight=weights
         )

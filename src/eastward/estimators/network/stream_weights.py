@@ -22,21 +22,21 @@ __all__ = ["Weighting", "class_codes", "weight_values", "weighting_of"]
 
 @dataclass(frozen=True)
 class Weighting:
-    """From rows to weights whose mean over all rows that count is one.
+    """Computes weights of rows, with mean one over all rows of positive weight.
 
     Attributes
     ----------
     column : str or None
-        Where weights stand; None: every row has weight one.
+        Column of weights; None means that every row has weight one.
     by_class : Tensor
-        ``(C,)``: what a row's weight is multiplied by.
+        ``(C,)``: factor of the weight of a row, by its class.
     """
 
     column: str | None
     by_class: Tensor
 
     def __call__(self, rows: pa.Table, codes: Tensor) -> Tensor:
-        """Weights ``(n,)`` of rows with these class indices."""
+        """Compute the weights ``(n,)`` of rows with these class indices."""
         factors = self.by_class[codes]
         if self.column is None:
             return factors
@@ -44,7 +44,7 @@ class Weighting:
 
 
 def weight_values(column: pa.ChunkedArray, name: str) -> NDArray[np.float32]:
-    """A column of weights, which must be numbers, finite and not negative."""
+    """Check a column of weights: finite numbers that are not negative."""
     expected = "a column of finite, non-negative numbers"
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         _checks.fail(CALLER, f"sample_weight ({name!r})", expected, f"{column.type}")
@@ -57,7 +57,7 @@ def weight_values(column: pa.ChunkedArray, name: str) -> NDArray[np.float32]:
 
 
 def class_codes(column: pa.ChunkedArray, classes: NDArray[Any]) -> Tensor:
-    """Indices of a column's values among the classes, which it must not leave."""
+    """Return the indices of a column's values among the classes; other values are an error."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     plain = column.cast(kind) if pa.types.is_dictionary(column.type) else column
     found = pa.compute.index_in(plain, value_set=pa.array(classes.tolist(), type=kind))
@@ -72,7 +72,7 @@ def class_codes(column: pa.ChunkedArray, classes: NDArray[Any]) -> Tensor:
 def weighting_of(
     table: ParquetTable, target: str, column: str | None, class_weight: Any, classes: NDArray[Any]
 ) -> Weighting | None:
-    """The weights that were asked for, by one pass over the target and the column of weights; None: all one."""
+    """Compute the weighting in one pass over target and weights; None if all weights are one."""
     if column is None and class_weight is None:
         return None
     mass, rows = _class_mass(table, target, column, classes)
@@ -82,7 +82,7 @@ def weighting_of(
         expected = "positive for some rows of every class"
         advice = "Leave the rows of those classes out of the files."
         _checks.fail(CALLER, "sample_weight", expected, f"zero for all rows of {without}", advice)
-    # As in memory: the size of the loss and of its gradient does not depend on the scale of weights.
+    # As in memory, loss and gradient do not depend on the scale of weights.
     mean = float((mass * by_class).sum() / rows.sum())
     return Weighting(column, torch.from_numpy(by_class / mean).float())
 
@@ -90,7 +90,7 @@ def weighting_of(
 def _class_mass(
     table: ParquetTable, target: str, column: str | None, classes: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weight of each class, and its number of rows with a positive one."""
+    """Compute the weight of each class, and its number of rows with positive weight."""
     mass, rows = np.zeros(len(classes)), np.zeros(len(classes))
     for group in table.groups:
         read = table.read(group, [target] if column is None else [target, column])

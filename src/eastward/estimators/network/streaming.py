@@ -1,4 +1,4 @@
-"""Fitting on Parquet files: labels from one column, preprocessing from a bounded sample, rows as a stream."""
+"""Fit on Parquet files: labels from one column, preprocessing from a sample, rows as a stream."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TableStream", "draw_shares", "is_stream", "prepared_stream", "rows_for"]
 
-# Rows kept in memory to stop and to decide by, to fit preprocessing on, and the row groups that they come from.
+# Rows in memory for stopping and deciding, rows for preprocessing, and the row groups that they come from.
 HELD_ROWS, SAMPLE_ROWS, SAMPLED_GROUPS = 100_000, 100_000, 64
-# Data frames have a price for each column of each slice: larger ones for those.
+# Data frames cost time for each column of each slice, so they get larger slices.
 VECTORIZED_ROWS = 131_072
 
 Vectorize = Callable[[pa.Table], NDArray[np.float32]]
@@ -58,7 +58,7 @@ class TableStream:
     shares : RowShares
         Rows for each purpose.
     vectorize : callable, optional
-        From an Arrow table of ``columns`` to a float32 array; default: the columns are numbers already.
+        Converts an Arrow table of ``columns`` to a float32 array; by default the columns are numbers.
     weight : str, optional
         The column of weights.
     """
@@ -78,7 +78,7 @@ class TableStream:
 
 @dataclass(frozen=True)
 class Prepare:
-    """From an Arrow table to scaled inputs, class indices and weights; it travels to other processes."""
+    """Converts an Arrow table to scaled inputs, class indices and weights; can be sent to other processes."""
 
     target: str
     columns: Sequence[str]
@@ -88,7 +88,7 @@ class Prepare:
     weighting: Weighting | None = None
 
     def __call__(self, rows: pa.Table) -> PreparedRows:
-        """Inputs ``(n, F)``, targets ``(n,)`` and weights."""
+        """Return inputs ``(n, F)``, targets ``(n,)`` and weights."""
         inputs = torch.from_numpy(self.features(rows))
         if self.scaler is not None:
             inputs = self.scaler.in_place(inputs)
@@ -97,19 +97,19 @@ class Prepare:
         return PreparedRows(inputs, codes, weights)
 
     def features(self, rows: pa.Table) -> NDArray[np.float32]:
-        """The features as numbers, finite."""
+        """Return the features as finite numbers."""
         chosen = rows.select(list(self.columns))
         if self.vectorize is not None:
             return self.vectorize(chosen)
         table = numbers(chosen)
-        # One pass over memory in its order; only if something is wrong are columns looked at one by one.
+        # One pass in memory order; only if something is wrong are columns checked one by one.
         if not np.isfinite(table.sum()):
             refuse_infinity(table, list(self.columns), "EASTClassifier", gaps=False)
         return table
 
 
 def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column as NumPy has it; strings become objects."""
+    """Convert a column to NumPy; strings become objects."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     values: NDArray[Any] = column.to_numpy()
@@ -117,7 +117,7 @@ def plain_values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 
 def numbers(rows: pa.Table) -> NDArray[np.float32]:
-    """Numeric columns as one float32 array; missing values are NaN."""
+    """Convert numeric columns to one float32 array; missing values are NaN."""
     for name, kind in zip(rows.schema.names, rows.schema.types, strict=True):
         if not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
@@ -125,21 +125,21 @@ def numbers(rows: pa.Table) -> NDArray[np.float32]:
             advice = "Use `eastward train`, which takes strings and dates, or leave it out."
             _checks.fail(CALLER, f"column {name!r} of X", "numbers", f"{kind}", advice)
     single = pa.schema([(name, pa.float32()) for name in rows.schema.names])
-    # One call for all columns: each further one would fight for Python's lock with the training of the network.
+    # One call for all columns, because each further call competes with training for Python's lock.
     (batch,) = rows.cast(single, safe=False).combine_chunks().to_batches()
     table: NDArray[np.float32] = batch.to_tensor(null_to_nan=True, row_major=True).to_numpy()
     return table
 
 
 def is_stream(X: Any) -> bool:
-    """Whether ``X`` names Parquet files instead of holding rows."""
+    """Whether ``X`` is the path of Parquet files."""
     return isinstance(X, str | Path | TableStream)
 
 
 def draw_shares(
     table: ParquetTable, seed: int, *, held: float, test: float = 0.0, rows: int = HELD_ROWS
 ) -> RowShares:
-    """Rows to hold out and to fit preprocessing on: bounded numbers of them, from a bounded number of row groups."""
+    """Draw rows to hold out and rows for preprocessing, from a bounded number of row groups."""
     chosen = np.random.default_rng(seed).permutation(len(table.groups))[:SAMPLED_GROUPS]
     available = sum(table.groups[position].rows for position in chosen)
     limit = rows / available
@@ -149,7 +149,7 @@ def draw_shares(
 
 
 def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Table:
-    """The rows that are drawn for a purpose, in memory."""
+    """Read the rows that were drawn for a purpose into memory."""
     parts = []
     for position in sorted(stream.shares.groups):
         group = stream.table.groups[position]
@@ -164,7 +164,7 @@ def rows_for(stream: TableStream, purpose: str, columns: Sequence[str]) -> pa.Ta
 
 
 def as_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -> TableStream:
-    """What a user gave, as a stream."""
+    """Turn the user's input into a stream."""
     if isinstance(X, TableStream):
         return X
     if not isinstance(y, str):
@@ -182,7 +182,7 @@ def as_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -> Tabl
 
 
 def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
-    """Classes and their counts, from one pass over the target column."""
+    """Count the classes in one pass over the target column."""
     counts = stream.table.value_counts(stream.target)
     missing = counts.pop(None, 0)
     if missing:
@@ -194,7 +194,7 @@ def stream_labels(stream: TableStream) -> tuple[Labels, dict[Any, int]]:
 
 @dataclass(frozen=True)
 class PreparedStream:
-    """Held-out rows in memory, the others as a stream, and what is known of features and labels."""
+    """Held-out rows in memory, the others as a stream, with features and labels."""
 
     rows: Rows
     source: StreamBatches
@@ -204,7 +204,7 @@ class PreparedStream:
 
 
 def prepared_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -> PreparedStream:
-    """Rows to judge by and rows to train on; the model learns the number and the names of the columns."""
+    """Prepare held-out rows and training rows, and store the columns in the model."""
     stream = as_stream(model, X, y, weight)
     labels, counts = stream_labels(stream)
     classes = labels.classes
@@ -217,7 +217,8 @@ def prepared_stream(model: EASTClassifier, X: Any, y: Any, weight: str | None) -
     if stream.vectorize is None:
         model.feature_names_in_ = np.asarray(stream.columns, dtype=object)
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
-    bins = 0 if model.bins == "auto" else int(model.bins)  # rows are many, and pieces take memory
+    # "auto" means none, because pieces of many rows take much memory
+    bins = 0 if model.bins == "auto" else int(model.bins)
     scaler = Scaler.of(sample, bins=bins) if wanted else None
     prepare = replace(prepare, scaler=scaler)
     held = prepare(rows_for(stream, "held", stream.names))
