@@ -38,12 +38,11 @@ def metric_gradients(
               \qquad K = -\frac{\partial M}{\partial C}
 
     W is the total weight, which makes a row's gradient as large as that of cross-entropy. The curvature of
-    :math:`\langle v, \mathrm{softmax}(z) \rangle` is bounded by the gradient itself. With
-    :math:`h_j = 2|g_j| + p_j \sum_k |g_k|` the matrix :math:`\mathrm{diag}(h) - \nabla^2` is positive
-    semidefinite; for two classes :math:`h = |g|`. No leaf is then larger than one before the learning rate. The
-    memberships of two classes have this form between their kinks. Those of more classes bend a little more, because
-    threshold and norm move with the scores. The bound then holds at nearly all points; at low temperatures about one in
-    a hundred breaks it.
+    :math:`\langle v, \mathrm{softmax}(z) \rangle` is bounded by the gradient itself. With :math:`h_j = 2|g_j| + p_j
+    \sum_k |g_k|` the matrix :math:`\mathrm{diag}(h) - \nabla^2` is positive semidefinite; for two classes :math:`h =
+    |g|`. No leaf is then larger than one before the learning rate. The memberships of two classes have this form
+    between their kinks. Those of more classes bend a little more, because threshold and norm move with the scores. The
+    bound then holds at nearly all points; at low temperatures about one in a hundred breaks it.
 
     Parameters
     ----------

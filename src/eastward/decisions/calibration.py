@@ -406,7 +406,7 @@ def reliability(
     -------
     tuple of ndarray
         The bin of each row ``(N,)``. Then, for each bin, the weight of its rows, that weight times their confidence,
-         and the weight of the correct rows.
+        and the weight of the correct rows.
 
     Examples
     --------

@@ -153,7 +153,7 @@ def estimate_prior(
     -----
     UserWarning
         If the rows cannot tell (a frequency is uncertain by more than 0.1 at two standard errors), or if a frequency
-         has changed by more than a factor of ten.
+        has changed by more than a factor of ten.
 
     References
     ----------

@@ -61,9 +61,9 @@ def exact_backward(
     -----
     Dropout uses the same random numbers in both passes. Batch norm in training mode normalises each micro-batch on its
     own, so the network differs from one that sees all rows at once. A warning says so: put batch norm in evaluation
-    mode, or use another norm. Its running statistics are updated once, in the second pass.
-    Inside a process group the tables are summed over processes, and under DistributedDataParallel gradients are
-    synchronised once, in the last micro-batch.
+    mode, or use another norm. Its running statistics are updated once, in the second pass. Inside a process group the
+    tables are summed over processes, and under DistributedDataParallel gradients are synchronised once, in the last
+    micro-batch.
 
     Examples
     --------

@@ -9,8 +9,8 @@ average
     ``"micro"`` (formula of the summed counts), ``"none"`` (one value per class).
 absent
     Which classes without true samples a macro average counts: ``"observed"`` those with mass in row or column
-     (scikit-learn's rule), ``"skip"`` none, ``"zero"`` all at their value (0 when undefined), ``"one"`` all at 1.
-     An undefined value, 0/0, is 0.
+    (scikit-learn's rule), ``"skip"`` none, ``"zero"`` all at their value (0 when undefined), ``"one"`` all at 1.
+    An undefined value, 0/0, is 0.
 """
 
 from __future__ import annotations
