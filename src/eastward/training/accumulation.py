@@ -1,8 +1,9 @@
-"""One optimiser step for more rows than fit into memory at once, with the gradient of all of them together.
+"""Take one optimiser step for more rows than fit into memory, with the exact gradient of all.
 
-The mean of a metric over micro-batches is not the metric. But the loss reaches the network through the logits alone:
-a first pass without graph collects them, the loss of all rows gives their slope, and a second pass carries it into
-the weights, micro-batch by micro-batch. Any objective is exact this way, for all members at once and over processes.
+The mean of a metric over micro-batches is not the metric. But the loss depends on the network only through the logits.
+A first pass without a graph collects them, and the loss of all rows gives their slope. A second pass carries the slope
+into the weights, micro-batch by micro-batch. This is exact for any objective, for all members at once and over
+processes.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from eastward.training.members import StackedMLP
 
 __all__ = ["exact_gradient", "warn_of_batch_norm", "without_dust"]
 
-# Far below what float32 can add to a gradient that still teaches something.
+# Too small to change any useful gradient in float32.
 DUST = 1e-20
 
 
 def exact_gradient(run: Any, batch: tuple[Any, Tensor, Tensor | None], parts: int) -> Tensor:
-    """Put the gradient of ``batch`` into the parameters, in ``parts`` micro-batches; its losses ``(K,)``.
+    """Compute the gradient of ``batch`` in ``parts`` micro-batches, and return its losses ``(K,)``.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def exact_gradient(run: Any, batch: tuple[Any, Tensor, Tensor | None], parts: in
 
 
 def _first_pass(run: Any, pieces: list[Any]) -> tuple[Tensor, list[Any]]:
-    """Logits of all rows, and the random state before each micro-batch, so that dropout can be repeated."""
+    """Compute logits of all rows, and record the random state of each micro-batch to repeat its dropout."""
     logits, states = [], []
     with torch.no_grad(), still_statistics(run.members), run.fabric.autocast():
         for piece in pieces:
@@ -72,7 +73,7 @@ def _first_pass(run: Any, pieces: list[Any]) -> tuple[Tensor, list[Any]]:
 def _slope(
     run: Any, logits: Tensor, targets: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Losses of all rows together, and the gradient of their sum by the logits."""
+    """Compute the losses of all rows together, and the gradient of their sum at the logits."""
     leaf = logits.requires_grad_()
     targets, weights = run.fabric.to_device((targets, weights))
     losses = run.objective(leaf, targets, weights)
@@ -81,7 +82,7 @@ def _slope(
 
 
 def without_dust(gradient: Tensor) -> Tensor:
-    """The gradient without its smallest entries.
+    """Set the smallest entries of a gradient to zero.
 
     Examples
     --------
@@ -89,13 +90,13 @@ def without_dust(gradient: Tensor) -> Tensor:
     >>> without_dust(torch.tensor([1e-30, 0.5]))
     tensor([0.0000, 0.5000])
     """
-    # Saturated rows have gradients like 1e-40. No sum notices them, but a CPU multiplies such subnormal numbers some
-    # hundred times more slowly: a network that fits its data well trained 2.5 times as long.
+    # Saturated rows have gradients such as 1e-40, which change no sum. But a CPU multiplies such subnormal numbers
+    # about a hundred times more slowly: a network that fitted its data well took 2.5 times as long to train.
     return functional.hardshrink(gradient, DUST)
 
 
 def _pieces(inputs: Any, rows: int, parts: int, *, stacked: bool) -> list[Any]:
-    """Consecutive rows in ``parts`` micro-batches whose sizes differ by one at most."""
+    """Split rows into ``parts`` micro-batches whose sizes differ by at most one."""
     bounds = [round(rows * part / parts) for part in range(parts + 1)]
     slices = [slice(*pair) for pair in pairwise(bounds)]
     if isinstance(inputs, list):  # of inputs, one entry for each member
@@ -104,7 +105,7 @@ def _pieces(inputs: Any, rows: int, parts: int, *, stacked: bool) -> list[Any]:
 
 
 def warn_of_batch_norm(members: nn.Module) -> None:
-    """Say, once for a stage, what batch norm makes of micro-batches."""
+    """Warn, once per stage, that batch norm normalises each micro-batch on its own."""
     if normalises_batches(members):
         warnings.warn(
             "accumulate='exact': batch norm normalises each micro-batch by itself, so that the network differs from "

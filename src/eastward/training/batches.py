@@ -1,4 +1,4 @@
-"""Rows into batches, for K members at once and without a per-sample loader.
+"""Batches of rows for K members at once, without a loader for single samples.
 
 A *source* yields, each epoch, index tensors ``(K, B)``: row k holds rows of the data for member k. Batches of one
 epoch have nearly equal sizes, because a small remainder would estimate the metric badly.
@@ -28,14 +28,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Frequencies:
-    r"""Class frequencies ``(C,)`` of training, :math:`\pi`, and those that one is judged by, :math:`\pi'`."""
+    r"""Class frequencies ``(C,)`` of training, :math:`\pi`, and those that count, :math:`\pi'`."""
 
     trained: Tensor
     judged: Tensor
 
     @property
     def shift(self) -> Tensor:
-        r"""What moves logits from the one to the other: :math:`+\log \pi' - \log \pi`.
+        r"""The shift of logits from the first to the second: :math:`\log \pi' - \log \pi`.
 
         Examples
         --------
@@ -43,13 +43,13 @@ class Frequencies:
         >>> Frequencies(torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5])).shift
         tensor([-0.4700,  0.9163])
         """
-        # A class that never comes is as far away as a logit can be told from others.
+        # A class that never occurs gets the lowest logit that can still be distinguished.
         return (self.judged.clamp_min(1e-12).log() - self.trained.clamp_min(1e-12).log()).float()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The training data: inputs, targets, weights, and which rows each member trains on and is judged by.
+    """The training data: inputs, targets, weights, and each member's rows for training and validation.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class Rows:
     train, valid : list of Tensor
         Row indices, one tensor for each member.
     num_outputs : int
-        Classes or labels.
+        Number of classes or labels.
     multilabel : bool
         Whether targets are indicators.
     frequencies : Frequencies, optional
-        Of the classes, where one is judged by others than those of training.
+        Class frequencies, if those that count differ from training.
     """
 
     inputs: Any
@@ -79,19 +79,19 @@ class Rows:
     frequencies: Frequencies | None = None
 
     def with_held_out(self) -> Rows:
-        """A copy in which every member also trains on the rows that it is judged by."""
+        """Return a copy in which every member also trains on its validation rows."""
         pairs = zip(self.train, self.valid, strict=True)
         return replace(self, train=[torch.cat(pair) for pair in pairs])
 
     @property
     def class_mass(self) -> Tensor:
-        """Weight of each class over all rows, normalised to one."""
+        """Compute the weight of each class over all rows, normalised to one."""
         weights = torch.ones(len(self.targets)) if self.weights is None else self.weights
         mass = torch.zeros(self.num_outputs).index_add(0, self.targets, weights.float())
         return mass / mass.sum()
 
     def as_judged(self) -> Rows:
-        """A copy whose weights give held-out rows the frequencies that one is judged by."""
+        """Return a copy whose weights give held-out rows the frequencies that count."""
         if self.frequencies is None:
             return self
         held = torch.cat(self.valid)
@@ -104,20 +104,20 @@ class Rows:
 
 
 def take(inputs: Any, rows: Tensor | slice) -> Any:
-    """Rows of a tensor or array, or of every one in a dictionary."""
+    """Select rows of a tensor or array, or of every one in a dictionary."""
     if isinstance(inputs, dict):
         return {name: value[rows] for name, value in inputs.items()}
-    # NumPy would take a tensor of one index for a number.
+    # NumPy would treat a tensor of one index as a number.
     if isinstance(inputs, Tensor) or isinstance(rows, slice):
         return inputs[rows]
     return inputs[rows.numpy()]
 
 
 def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:
-    """A stratified fold for each row; -1 for the only row of a class, which every member trains on.
+    """Assign a stratified fold to each row; -1 for the only row of a class, which every member trains on.
 
-    Rows of a class are dealt out in random order, starting where the previous class ended, so that folds are
-    equally large although classes are small.
+    Rows of a class are distributed in random order, starting where the previous class ended, so that folds are equally
+    large even if classes are small.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> 
 
 
 class ShuffledBatches:
-    """Every row once per epoch, in random order.
+    """Batches that contain every row once per epoch, in random order.
 
     Examples
     --------
@@ -158,18 +158,18 @@ class ShuffledBatches:
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
     def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
-        """Index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
+        """Yield index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
         orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in self.train]
         together = torch.stack([order[: self.rows] for order in orders])
         yield from torch.tensor_split(together, self.steps, dim=1)[start : self.used]
 
 
 class StratifiedBatches:
-    """Every class in every batch, as equally as the rarest allows; for use with a class prior.
+    """Batches with rows of every class, as equal as the rarest allows; use them with a class prior.
 
-    Each class gives ``batch_size / C`` rows (all it has, if it has fewer; what it lacks the others give). Within
-    a class rows come in random order without repetition until all were used. With more classes than fit in a
-    batch, one row each of as many classes as fit, at random.
+    Each class contributes ``batch_size / C`` rows. A class with fewer rows contributes all of them, and the others
+    make up for it. Within a class, rows come in random order, without repetition until all were used. If there are
+    more classes than fit into a batch, it contains one row each of random classes.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class StratifiedBatches:
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
     def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
-        """Index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
+        """Yield index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
         return islice(self._epoch(generator), start, None)
 
     def _epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
@@ -224,19 +224,19 @@ class StratifiedBatches:
 
 
 class LoaderBatches:
-    """A user's own DataLoader, unchanged: its batches, in its order, for a single member.
+    """The batches of a user's DataLoader, in its order, for a single member.
 
     Parameters
     ----------
     loader : iterable
         Yields ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``.
     encode : callable
-        From the loader's targets to class indices.
+        Turns the loader's targets into class indices.
     """
 
-    # Whether the batches are this process's own, as with a DistributedSampler.
+    # Whether each process has its own batches, as with a DistributedSampler.
     dealt_out = False
-    # Whether an epoch is so long that a checkpoint should not wait for its end.
+    # Whether epochs are long enough to need checkpoints in between.
     long_epochs = False
 
     def __init__(self, loader: Iterable[Any], encode: Callable[[Tensor], Tensor]) -> None:
@@ -245,15 +245,15 @@ class LoaderBatches:
         self._epochs = 0
 
     def for_stage(self, stage: Any, processes: Any) -> LoaderBatches:  # noqa: ARG002
-        """The batches of the loader, whatever the stage would like."""
+        """Return the loader itself; the options of the stage do not apply."""
         return self
 
     def epoch(
         self,
-        generator: torch.Generator,  # noqa: ARG002 - the loader shuffles as it likes
+        generator: torch.Generator,  # noqa: ARG002 - the loader does its own shuffling
         start: int = 0,
     ) -> Iterator[tuple[Any, Tensor, Tensor | None]]:
-        """Inputs, ``(1, B)`` targets and weights of each batch, from batch ``start`` on."""
+        """Yield inputs, ``(1, B)`` targets and weights of each batch, from batch ``start`` on."""
         if self.dealt_out:
             self.loader.sampler.set_epoch(self._epochs)  # type: ignore[attr-defined]
             self._epochs += 1
@@ -263,7 +263,7 @@ class LoaderBatches:
 
 
 def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:
-    """Rows per class: equal shares, capped by what there is, the rest handed to the larger classes."""
+    """Compute rows per class: equal shares, capped by what a class has; larger classes get the rest."""
     quotas = [0] * len(available)
     left = batch_size
     pending = sorted((c for c in range(len(available)) if available[c]), key=lambda c: available[c])
@@ -275,7 +275,7 @@ def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:
 
 
 def _cycled(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """``count`` of the rows: whole random orders, one after the other."""
+    """Return ``count`` rows from consecutive random permutations."""
     rounds = -(-count // len(rows))
     orders = [torch.randperm(len(rows), generator=generator) for _ in range(rounds)]
     return rows[torch.cat(orders)[:count]]

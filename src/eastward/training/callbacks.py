@@ -1,4 +1,4 @@
-"""Callbacks that decide how a stage goes: annealing, keeping the best, averaging weights."""
+"""Callbacks for annealing, keeping the best weights, and averaging weights."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Anneal", "AverageWeights", "KeepBest"]
 
 
 class Anneal(Callback):
-    """Sets the temperature: a ladder with one value for each epoch, or cooling on plateaus.
+    """A callback that sets the temperature: one value for each epoch, or cooling on plateaus.
 
-    On plateaus the watched value is the validation loss at the current temperature, as in the paper; when several
-    coolings in a row bring no new best, the stage is over.
+    Plateaus are looked for in the validation loss at the current temperature, as in the paper. When several coolings
+    in a row bring no new best, the stage is over.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -45,20 +45,20 @@ class Anneal(Callback):
             run.stop = run.stop or self.cooling.finished
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the plateau detector."""
+        """Return the state of the plateau detector."""
         return {} if self.cooling is None else self.cooling.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""
         if self.cooling is not None:
             self.cooling.load_state_dict(state)
 
 
 class KeepBest(Callback):
-    """Remembers each member at its lowest validation loss, and puts it back at the end.
+    """A callback that restores each member to its lowest validation loss at the end.
 
-    With ``patience`` a member is done when that many epochs brought nothing; the stage stops when all are. What a
-    member does after it is done no longer counts, so training K of them together is training each alone.
+    With ``patience``, a member is done after that many epochs without a gain, and the stage stops when all are done.
+    What a member learns afterwards does not count, so training K members together equals training each alone.
     """
 
     def __init__(self, patience: int | None) -> None:
@@ -68,18 +68,18 @@ class KeepBest(Callback):
         self.states: list[dict[str, Tensor]] = []
 
     def stage_start(self, run: Run) -> None:
-        """Nothing seen yet; the start itself is kept in case no epoch is finished."""
+        """Keep the start, in case no epoch is finished."""
         size = run.members.size
         self.best, self.waited = [float("inf")] * size, [0] * size
         self.states = [run.members.member_state(k) for k in range(size)]
 
     def epoch_start(self, run: Run) -> None:
-        """Members that are done need not learn; several processes count on the gradient of all, though."""
+        """Spare members that are done; with several processes all still need gradients."""
         if isinstance(run.members, SeparateMembers) and not run.processes.many:
             run.members.rest(k for k in range(run.members.size) if self._done(k))
 
     def epoch_end(self, run: Run) -> None:
-        """Keep what improved; stop when nobody has patience left."""
+        """Keep members that improved; stop when all have run out of patience."""
         losses = torch.zeros(0) if run.valid_losses is None else run.valid_losses
         for k, loss in enumerate(losses.tolist()):
             if self._done(k):
@@ -95,27 +95,27 @@ class KeepBest(Callback):
         return self.patience is not None and self.waited[k] >= self.patience
 
     def stage_end(self, run: Run) -> None:
-        """Put the best of each member back."""
+        """Restore the best weights of each member."""
         if isinstance(run.members, SeparateMembers):
             run.members.rest(())
         for k, state in enumerate(self.states):
             run.members.load_member(k, state)
 
     def state_dict(self) -> dict[str, Any]:
-        """Best values and weights."""
+        """Return the best values and weights."""
         return {"best": self.best, "waited": self.waited, "states": self.states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""
         self.best, self.waited, self.states = state["best"], state["waited"], state["states"]
 
 
 class AverageWeights(Callback):
-    """Ends a stage at the mean of the weights over its last epochs (stochastic weight averaging).
+    """A callback that ends a stage at the mean of its last weights (stochastic weight averaging).
 
-    Integer buffers are taken as they are last; the running statistics of batch norm are averaged like weights,
-    which is exact for their means and close for their variances. A stage that ends before averaging begins, by
-    hand or by the collapse guard, ends at each member's best validation score, the start included.
+    Integer buffers keep their last value. The running statistics of batch norm are averaged like weights, which is
+    exact for means and close for variances. If the user or the collapse guard ends a stage before averaging begins,
+    each member returns to its best validation score, including the start.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -126,13 +126,13 @@ class AverageWeights(Callback):
         self.states: list[dict[str, Tensor]] = []
 
     def stage_start(self, run: Run) -> None:
-        """The start is what later epochs have to beat."""
+        """Keep the start, which later epochs must beat."""
         validate_once(run)
         self.best = _scores(run)
         self.states = [run.members.member_state(k) for k in range(run.members.size)]
 
     def epoch_end(self, run: Run) -> None:
-        """Take this epoch's weights into the mean, or keep the best until there is one."""
+        """Add this epoch's weights to the mean, or keep the best until averaging begins."""
         if run.epoch <= self.first and run.epoch < run.stage.max_epochs:
             self._keep_best(run)
             return
@@ -154,20 +154,20 @@ class AverageWeights(Callback):
                 self.best[k], self.states[k] = score, run.members.member_state(k)
 
     def stage_end(self, run: Run) -> None:
-        """Load the mean, or the best if the stage did not come that far."""
+        """Load the mean, or the best weights if averaging never began."""
         for k, state in enumerate(self.means or self.states):
             run.members.load_member(k, state)
 
     def state_dict(self) -> dict[str, Any]:
-        """The mean so far, and the best before it."""
+        """Return the mean so far, and the best before it."""
         return {name: getattr(self, name) for name in ("count", "means", "best", "states")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
 
 def _scores(run: Run) -> list[float]:
-    """Validation score of each member."""
+    """Return the validation score of each member."""
     return [] if run.valid_scores is None else [float(score) for score in run.valid_scores]

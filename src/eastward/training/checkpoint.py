@@ -1,7 +1,7 @@
-"""Checkpoints: everything needed to go on exactly where a killed run was.
+"""Checkpoints: everything needed to continue a killed run exactly.
 
-Written after an epoch under a temporary name and then renamed, so that the file under the final name is always
-whole. Loading executes nothing from the file (``weights_only``).
+A checkpoint is written under a temporary name and then renamed, so that the file under the final name is always
+complete. Loading executes nothing from the file (``weights_only``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = 3
 
 
 def write_atomically(path: Path, write: Any) -> None:
-    """Call ``write(temporary)`` and rename: the final name never holds half a file."""
+    """Call ``write(temporary)`` and rename, so that the final name never holds a partial file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Any) -> None:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of tensors and settings; a checkpoint of other data or settings must not be resumed.
+    """Compute a digest of tensors and settings, so that no other run resumes the checkpoint.
 
     Examples
     --------
@@ -56,9 +56,10 @@ def fingerprint(*parts: Any) -> str:
 
 
 class Checkpoint(Callback):
-    """Saves the run after an epoch, at most every ``interval`` seconds, and a finished stage when asked to.
+    """A callback that saves the run after an epoch, at most every ``interval`` seconds.
 
-    It must come last among the callbacks: it saves what the others decided.
+    It must come last among the callbacks, because it saves what the others decided. A finished stage is saved by
+    :meth:`save_finished`.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Checkpoint(Callback):
         self.saved_at = float("-inf")
 
     def epoch_end(self, run: Run) -> None:
-        """Save, if the last time was long enough ago."""
+        """Save, if the last save was long enough ago."""
         if time.monotonic() - self.saved_at >= self.interval:
             self._save(run, finished=False)
 
@@ -87,7 +88,7 @@ class Checkpoint(Callback):
             self.epoch_end(run)
 
     def save_finished(self, run: Run, kept: dict[str, Any]) -> None:
-        """Save the end of a stage, with the held-out logits and weights of all stages so far."""
+        """Save a finished stage, with the held-out logits and weights of all stages so far."""
         self.kept = kept
         self._save(run, finished=True)
 
@@ -118,9 +119,9 @@ class Checkpoint(Callback):
 
 
 def load_checkpoint(path: Path, identity: str, *, caller: str = "fit") -> dict[str, Any] | None:
-    """The checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
+    """Load the checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
     for stale in path.parent.glob(f".{path.name}.*.part"):
-        stale.unlink(missing_ok=True)  # left by a process that was killed while it wrote
+        stale.unlink(missing_ok=True)  # left by a process that was killed while writing
     if not path.exists():
         return None
     try:

@@ -1,10 +1,10 @@
 """The collapse guard: a surrogate can drive a network into predicting too few classes.
 
-From scratch, or at a low temperature, the gradient of a rare class may vanish and the class is never predicted
-again. The guard looks every epoch, says in one sentence what it saw, and answers in three steps: warm up again,
-blend cross-entropy back in, and, if nothing helps, return the member to where the stage started, while the others go
-on. What counts is which classes the network predicted before its decision was tuned: tuned offsets predict the rarest
-classes at any price, and a network that does so a little less has not collapsed.
+From scratch, or at a low temperature, the gradient of a rare class may vanish, and the class is never predicted again.
+The guard checks every epoch and describes what it found in one sentence. It answers in three steps: it raises the
+temperature, it mixes cross-entropy back in, and finally it returns the member to the start of the stage, while the
+others continue. The reference is which classes the network predicted before its decision was tuned. Tuned offsets
+predict the rarest classes at any price, and a network that does so a little less has not collapsed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VANISHED = 1e-12
 
 
 def unpredicted(table: Tensor | Counts) -> Tensor:
-    """Which classes occur and are never predicted, ``(C,)`` booleans.
+    """Return which classes occur but are never predicted, ``(C,)`` booleans.
 
     Examples
     --------
@@ -45,19 +45,19 @@ def unpredicted(table: Tensor | Counts) -> Tensor:
 
 
 def _margins(table: Tensor | Counts) -> tuple[Tensor, Tensor]:
-    """How often each class occurs and is predicted."""
+    """Count how often each class occurs and is predicted."""
     if isinstance(table, Counts):
         return table.true, table.predicted
     return table.sum(1), table.sum(0)
 
 
 class CollapseGuard(Callback):
-    """Watches for dead classes, constant predictions and vanished gradients.
+    """A callback that watches for lost classes, constant predictions and vanished gradients.
 
     Parameters
     ----------
     answer : bool
-        Whether to act; otherwise the guard only warns (the papers' procedure is then left as it is).
+        Whether to act; otherwise the guard only warns and leaves the papers' procedure unchanged.
     """
 
     def __init__(self, *, answer: bool) -> None:
@@ -69,14 +69,14 @@ class CollapseGuard(Callback):
         self.warned = False
 
     def stage_start(self, run: Run) -> None:
-        """Remember where the stage starts, and which classes the network predicted when it came."""
+        """Store the start of the stage, and which classes the network predicts there."""
         validate_once(run)
         self.reference = [unpredicted(table) for table in run.tables_before or run.valid_tables]
         self.streaks = [0] * run.members.size
         self.starts = [run.members.member_state(k) for k in range(run.members.size)]
 
     def epoch_end(self, run: Run) -> None:
-        """Look at every member; answer for those that have been ill for long enough."""
+        """Check every member, and act on those that have been collapsed for several epochs."""
         vanished = _gradient(run) < VANISHED
         for k, table in enumerate(run.valid_tables):
             if k in self.given_up:
@@ -91,7 +91,7 @@ class CollapseGuard(Callback):
             run.objective.blend = run.temperature_floor = 0.0
 
     def _complaint(self, table: Tensor | Counts, reference: Tensor, *, vanished: bool) -> str:
-        """One sentence on what is wrong with a member, or an empty one."""
+        """Describe what is wrong with a member, or return an empty string."""
         fresh = torch.nonzero(unpredicted(table) & ~reference).flatten().tolist()
         if (fresh or not self.answer) and _is_constant(table):
             return "all predictions fall into one class"
@@ -128,7 +128,7 @@ class CollapseGuard(Callback):
         self._say(run, f"{complaint} still: member {k} goes back to the start {rest}")
 
     def stage_end(self, run: Run) -> None:
-        """Members that were given up stay at the start, whatever was averaged or kept for them."""
+        """Return members that were given up to the start, whatever was averaged or kept for them."""
         for k in self.given_up:
             run.members.load_member(k, self.starts[k])
 
@@ -138,18 +138,18 @@ class CollapseGuard(Callback):
         logger.warning(note)
 
     def state_dict(self) -> dict[str, Any]:
-        """Start, reference and streaks."""
+        """Return start, reference and streaks."""
         names = ("reference", "starts", "streaks", "given_up", "warned")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
 
 def _is_constant(table: Tensor | Counts) -> bool:
-    """Whether one class is predicted although there are more; never for labels that do not exclude each other."""
+    """Whether all predictions are one class of several; never for labels that do not exclude each other."""
     if isinstance(table, Counts):
         return False
     true, predicted = _margins(table)
@@ -157,8 +157,8 @@ def _is_constant(table: Tensor | Counts) -> bool:
 
 
 def _gradient(run: Run) -> float:
-    """Norm of the gradient of the last batch."""
-    # The optimiser's view of the parameters may be one flat vector.
+    """Compute the norm of the last batch's gradient."""
+    # The optimiser may hold the parameters as one flat vector.
     parameters = [p for group in run.optimizer.param_groups for p in group["params"]]
     grads = [p.grad for p in parameters if p.grad is not None]
     return float(sum(g.detach().square().sum() for g in grads)) ** 0.5 if grads else 1.0

@@ -1,4 +1,4 @@
-"""The focal loss as an objective of the trainer: cross-entropy that gives less weight to easy rows."""
+"""The focal loss as an objective of the trainer: cross-entropy with less weight for easy rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["FocalObjective"]
 
 
 class FocalObjective:
-    r"""Weighted mean focal loss of each member.
+    r"""The weighted mean focal loss of each member.
 
     .. math:: -(1 - p_y)^\gamma \log p_y
 
     Parameters
     ----------
     gamma : float, default=2.0
-        0 is cross-entropy; the larger, the less do rows count that are right already.
+        0 is cross-entropy; a larger gamma gives correct rows less weight.
     multilabel : bool, default=False
-        Independent labels: the mean over labels of their binary focal losses.
+        Whether labels are independent; the loss is then the mean of their binary focal losses.
     reduce : callable, optional
         Differentiable sum over processes.
 
@@ -44,11 +44,11 @@ class FocalObjective:
         self.temperature: float | None = None
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Losses ``(K,)`` of logits ``(K, B, C)``, targets ``(K, B)`` and weights."""
+        """Compute losses ``(K,)`` of logits ``(K, B, C)``, targets ``(K, B)`` and weights."""
         known = targets != IGNORED
         labels = targets.clamp_min(0)
         if self.multilabel:
-            # log p of the true side of every label
+            # log p of the true value of every label
             signs = labels.to(logits.dtype) * 2 - 1
             logs = functional.logsigmoid(logits.float() * signs)
             each = (focal_terms(logs, self.gamma) * known).mean(-1)

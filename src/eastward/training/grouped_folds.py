@@ -18,9 +18,9 @@ PERIODS = 20
 def grouped_folds(
     codes: NDArray[Any], groups: Any, num_folds: int, seed: int, *, caller: str = "fit"
 ) -> NDArray[np.int64]:
-    """A fold for each row, such that the rows of a group share one and classes are spread as evenly as that allows.
+    """Assign folds such that groups stay together and classes are spread as evenly as possible.
 
-    scikit-learn's ``StratifiedGroupKFold``, with as many folds as there are groups at most.
+    This is scikit-learn's ``StratifiedGroupKFold``, with at most as many folds as groups.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ def grouped_folds(
     groups : array-like
         ``(N,)``: equal values stay together.
     num_folds : int
-        How many folds are wanted.
+        Largest number of folds.
     seed : int
-        Same seed, same folds.
+        Seed of the shuffle.
     caller : str
-        For messages.
+        Name of the caller, for messages.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def grouped_folds(
     splitter = StratifiedGroupKFold(min(count, most), shuffle=True, random_state=seed)
     folds = np.zeros(len(codes), dtype=np.int64)
     with warnings.catch_warnings():
-        # A class of fewer rows than folds is in some folds only, which groups make usual.
+        # A class with fewer rows than folds is missing in some folds, which is common with groups.
         warnings.filterwarnings("ignore", message="The least populated class")
         for fold, (_, held) in enumerate(splitter.split(np.zeros(len(codes)), codes, names)):
             folds[held] = fold
@@ -67,7 +67,7 @@ def grouped_folds(
 
 
 def periods(times: NDArray[Any], count: int = PERIODS) -> NDArray[np.int64]:
-    """Consecutive periods of about equally many rows; equal times share one.
+    """Split rows into consecutive periods of about equal size; equal times stay together.
 
     Examples
     --------

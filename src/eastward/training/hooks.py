@@ -1,4 +1,4 @@
-"""What the loop calls: everything optional about training is a callback."""
+"""The hooks of the training loop: everything optional about training is a callback."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class Callback:
     """Hooks of the loop; each does nothing unless overridden."""
 
     def stage_start(self, run: Run) -> None:
-        """Before the first epoch."""
+        """Run before the first epoch."""
 
     def epoch_start(self, run: Run) -> None:
-        """Before the batches of an epoch."""
+        """Run before the batches of an epoch."""
 
     def batch_end(self, run: Run) -> None:
-        """After each optimiser step; ``run.step`` counts those of the epoch."""
+        """Run after each optimiser step; ``run.step`` counts the steps of the epoch."""
 
     def epoch_end(self, run: Run) -> None:
-        """After validation; ``run.record`` holds the numbers of the epoch."""
+        """Run after validation; ``run.record`` holds the numbers of the epoch."""
 
     def stage_end(self, run: Run) -> None:
-        """After the last epoch, also of an interrupted stage."""
+        """Run after the last epoch, even of an interrupted stage."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint has to remember."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state_dict`` returned."""
+        """Continue from what ``state_dict`` returned."""

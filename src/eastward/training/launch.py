@@ -1,6 +1,6 @@
-"""Processes on one machine that train together, started and watched from here.
+"""Start and watch processes on one machine that train together.
 
-Inside a job that somebody else started (``torchrun``, SLURM) nothing is started: the processes are there.
+Inside a running job (``torchrun``, SLURM), nothing is started, because the processes exist already.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["in_processes", "make_fabric", "processes_to_start", "train_with_devices"]
 
 CALLER = "EASTClassifier"
-# Seconds that a process waits for the others before it gives up.
+# Seconds that a process waits for the others.
 TIMEOUT = "EASTWARD_PROCESS_SECONDS"
 
 
@@ -52,7 +52,7 @@ def train_with_devices(
     generator: torch.Generator,
     **settings: Any,
 ) -> TrainingResult:
-    """Run the stages on as many devices as wanted: here, in a job that this process belongs to, or in new ones.
+    """Run the stages on several devices: in this process, in the job it belongs to, or in new processes.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def _trained(
     state: Tensor,
     settings: Mapping[str, Any],
 ) -> tuple[TrainingResult, dict[str, Tensor]]:
-    """The work of each process: what was trained, and the weights."""
-    # Tensors arrive in memory that all processes share: right for rows, wrong for weights.
+    """Train in one process, and return the result and the weights."""
+    # Tensors arrive in memory shared by all processes, which is right for rows and wrong for weights.
     members = copy.deepcopy(members)
     generator = torch.Generator()
     generator.set_state(state)
@@ -97,7 +97,7 @@ def _trained(
 
 
 def processes_to_start(devices: Any, strategy: Any) -> int:
-    """How many processes have to be started here; 1: this one does it, or it is one of a job already.
+    """Return how many processes to start; 1 if this one is enough, or is part of a job already.
 
     Examples
     --------
@@ -113,13 +113,13 @@ def processes_to_start(devices: Any, strategy: Any) -> int:
 
 
 def in_a_job() -> bool:
-    """Whether this is one of several processes that ``torchrun`` (or something like it) started."""
+    """Whether ``torchrun`` or a similar launcher started this process together with others."""
     return "LOCAL_RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def make_fabric(options: Mapping[str, Any]) -> Fabric:
-    """Device, precision and loggers, as Lightning Fabric has them; launched if this is one process of a job."""
-    # Loaded by whoever trains: it takes seconds, and a model that only predicts has no use for it.
+    """Make a Lightning Fabric with device, precision and loggers; launched if this is a process of a job."""
+    # Imported here, because it takes seconds and prediction does not need it.
     from lightning_fabric import Fabric  # noqa: PLC0415
     from lightning_fabric.plugins.environments.torchelastic import (  # noqa: PLC0415
         TorchElasticEnvironment,
@@ -153,7 +153,7 @@ def _is_shared(options: Mapping[str, Any]) -> bool:
 
 
 def _refuse(options: Mapping[str, Any], error: Exception) -> NoReturn:
-    """Say which options Lightning Fabric does not take, with the reason that it gives."""
+    """Report options that Lightning Fabric refuses, with its reason."""
     names = ("accelerator", "devices", "strategy", "precision")
     got = ", ".join(f"{name}={_checks.describe(options.get(name))}" for name in names)
     reason = " ".join(str(error).split())
@@ -162,10 +162,10 @@ def _refuse(options: Mapping[str, Any], error: Exception) -> NoReturn:
 
 
 def _meet_again(device: str, seconds: float) -> None:
-    """Connect the processes of a restarted job under names of their own.
+    """Connect the processes of a restarted job under new names.
 
-    torchrun keeps its store over a restart, and with it the addresses of processes that are dead: under the old names
-    the new ones would call those.
+    torchrun keeps its store over a restart, including the addresses of dead processes. Under the old names, the new
+    processes would try to reach those.
     """
     store, rank, world = next(rendezvous("env://"))
     attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -184,9 +184,9 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
     Parameters
     ----------
     count : int
-        Processes.
+        Number of processes.
     work : callable
-        Without arguments, such as a ``functools.partial`` of a function in a module: it is pickled.
+        Takes no arguments and is pickled, such as a ``functools.partial`` of a function in a module.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
 
 
 def _packed(work: Callable[[], Any]) -> Any:
-    """Whatever ``work`` holds has to travel; say so, if it cannot, before anything is started."""
+    """Pickle ``work`` before anything is started, with a clear error if that is impossible."""
     try:
         torch.multiprocessing.reductions.init_reductions()
         pickle.dumps(work)
@@ -229,7 +229,7 @@ def _free_port() -> int:
 
 
 def _watch(context: Any, folder: Path) -> None:
-    """Wait for the processes; Ctrl-C asks them to stop after the epoch, a death ends them all."""
+    """Wait for the processes; Ctrl-C stops them after the epoch, and if one dies all end."""
     while True:
         try:
             if context.join():
@@ -241,9 +241,9 @@ def _watch(context: Any, folder: Path) -> None:
 
 
 def _explain(error: Any, folder: Path) -> None:
-    """Raise what a process raised; if it was killed, say so."""
+    """Raise the error of a process, or report that it was killed."""
     for path in sorted(folder.glob("error-*.pickle")):
-        cause: BaseException = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own child
+        cause: BaseException = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own child process
         if isinstance(cause, ValueError | TypeError | KeyboardInterrupt):
             raise cause
     died = getattr(error, "signal_name", None)
@@ -256,7 +256,7 @@ def _explain(error: Any, folder: Path) -> None:
 
 
 def _set_up_logging(rank: int, level: int | None) -> None:
-    """Process zero says what the parent would have said; the others only what is wrong."""
+    """Let process zero log like the parent, and the others only warnings."""
     logger = logging.getLogger("eastward")
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     if rank:
@@ -267,7 +267,7 @@ def _set_up_logging(rank: int, level: int | None) -> None:
 
 
 def _shown_level() -> int | None:
-    """The level down to which this process shows messages, if it shows any."""
+    """Return the lowest level of messages that this process shows, if any."""
     logger = logging.getLogger("eastward")
     shows = any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers)
     return logger.getEffectiveLevel() if shows else None
@@ -276,8 +276,9 @@ def _shown_level() -> int | None:
 def _worker(
     rank: int, count: int, address: dict[str, str], level: int | None, work: Any, folder: str
 ) -> None:
-    """One process of the job."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and asks to stop
+    """Run one process of the job."""
+    # the parent handles Ctrl-C, and asks this process to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
     os.environ.update(address)
     os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"})
@@ -287,7 +288,7 @@ def _worker(
     try:
         result = work()
     except BaseException as error:
-        # Another process may have died already, and this one be ended while it writes.
+        # Another process may have died, and this one may be ended while it writes.
         part = Path(folder) / f"error-{rank}.part"
         part.write_bytes(_pickled_error(error))
         part.rename(part.with_suffix(".pickle"))

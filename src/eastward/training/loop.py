@@ -1,8 +1,7 @@
 """The training loop, from top to bottom.
 
-One stage: for each epoch, every batch once, then validation, then the callbacks. Everything optional (annealing,
-early stopping, averaging, the collapse guard, checkpoints, progress, logging) is a callback; the loop knows
-none of them.
+An epoch of a stage runs every batch once, then validation, then the callbacks. Everything optional (annealing, early
+stopping, averaging, the collapse guard, checkpoints, progress, logging) is a callback; the loop knows none of them.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Run:
     record: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    tables_before: Sequence[Tensor | Counts] = ()  # before the tuned decision became the start
+    tables_before: Sequence[Tensor | Counts] = ()  # before the tuned decision was folded in
     valid_tables: Sequence[Tensor | Counts] = ()
     valid_losses: Tensor | None = None
     valid_scores: Tensor | None = None
@@ -83,7 +82,7 @@ def new_run(
     generator: torch.Generator,
     loader: LoaderBatches | StreamBatches | None = None,
 ) -> Run:
-    """Everything a stage needs, made from its description; a user's loader replaces the stage's batches."""
+    """Make everything that a stage needs; a user's loader replaces the stage's batches."""
     processes = Processes(fabric)
     model, optimizer = _set_up(members, stage, fabric)
     if stage.effective_batch is not None:
@@ -106,7 +105,7 @@ def new_run(
 def _objective(
     stage: Stage, rows: Rows, metric: Metric, processes: Processes, *, stratified: bool
 ) -> Objective:
-    """What the stage minimises, over the rows of all processes."""
+    """Return what the stage minimises, over the rows of all processes."""
     common: dict[str, Any] = {"multilabel": rows.multilabel, "reduce": processes.reduce}
     if stage.objective == "cross_entropy":
         return CrossEntropyObjective(**common)
@@ -119,7 +118,7 @@ def _objective(
 
 
 def _set_up(members: Members, stage: Stage, fabric: Fabric) -> tuple[Any, Any]:
-    """The model and its optimiser."""
+    """Set up the model and its optimiser."""
     optimizer = torch.optim.AdamW(
         members.parameters(), lr=stage.learning_rate, weight_decay=stage.weight_decay, fused=True
     )
@@ -128,7 +127,7 @@ def _set_up(members: Members, stage: Stage, fabric: Fabric) -> tuple[Any, Any]:
 
 
 def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False) -> None:
-    """Train until the epochs are used up, a callback says stop, or the user does."""
+    """Train until the epochs are used up, or a callback or the user stops it."""
     try:
         if not resumed:
             _call(callbacks, "stage_start", run)
@@ -143,7 +142,7 @@ def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False)
             _agree(run)
     except KeyboardInterrupt:
         if run.processes.many:
-            raise  # the others would wait for this one: a job is stopped from outside
+            raise  # the other processes would wait for this one, so a job is stopped from outside
         run.interrupted = True
     _call(callbacks, "stage_end", run)
 
@@ -154,14 +153,14 @@ def _call(callbacks: Sequence[Callback], hook: str, run: Run) -> None:
 
 
 def _agree(run: Run) -> None:
-    """All processes stop together, whoever had a reason."""
+    """Stop all processes together, if any has a reason to."""
     if run.processes.asked_to_stop():
         run.interrupted = run.stop = True
     run.stop = run.processes.any(run.stop)
 
 
 def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
-    """Every batch once, those of a resumed epoch that are left; returns the mean loss of each member."""
+    """Run every batch, or the rest of a resumed epoch; return the mean loss of each member."""
     run.model.train()
     run.processes.seed(run.generator, own=False)
     run.epoch_random = run.generator.get_state()
@@ -179,7 +178,7 @@ def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
 
 
 def _gradient(run: Run, chosen: Any) -> Tensor:
-    """Put the gradient of a batch into the parameters; its losses, one for each member."""
+    """Compute the gradient of a batch, and return the loss of each member."""
     if run.stage.effective_batch is not None:
         whole = _rows_of(run, _own_part(run, chosen))
         return exact_gradient(run, whole, run.stage.parts_per_step)
@@ -193,7 +192,7 @@ def _gradient(run: Run, chosen: Any) -> Tensor:
 
 
 def _own_part(run: Run, chosen: Any) -> Any:
-    """Rows of a batch that are for this process; a source that deals rows out by itself has done so."""
+    """Return this process's rows of a batch, unless the source has split the rows already."""
     if isinstance(chosen, Tensor):
         return run.processes.part(chosen)
     dealt_out = getattr(run.source, "dealt_out", False)
@@ -201,7 +200,7 @@ def _own_part(run: Run, chosen: Any) -> Any:
 
 
 def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
-    """Inputs, targets and weights of the rows ``chosen``, ``(K, B)``, or a loader's own, where they are."""
+    """Return inputs, targets and weights of the rows ``chosen``, ``(K, B)``, or a loader's own batch."""
     if not isinstance(chosen, Tensor):
         ready: tuple[Any, Tensor, Tensor | None] = chosen
         return ready
@@ -211,7 +210,7 @@ def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
 
 
 def _batch(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
-    """The rows of a batch, on the device."""
+    """Move the rows of a batch to the device."""
     ready: tuple[Any, Tensor, Tensor | None] = run.fabric.to_device(_rows_of(run, chosen))
     return ready
 

@@ -1,8 +1,8 @@
 """Networks that train side by side.
 
-The trainer speaks of K *members*: nets of equal shape, each with its own rows. The default network holds all K
-in one batched graph, so that five cost little more dispatch than one; a user's module is one member, or K modules of
-the user's are trained one after the other.
+The trainer trains K *members*: networks of equal shape, each with its own rows. The default network holds all K in one
+batched graph, so five cost little more overhead than one. A user's module is a single member, or K modules run one
+after the other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["Members", "SeparateMembers", "SoloMember", "StackedMLP", "plain_mlp"
 
 
 class ByteDropout(nn.Module):
-    """Dropout whose mask comes from random bytes: eight units for one random number.
+    """Dropout with a mask of random bytes: one random number serves eight units.
 
-    Drawing a number for each unit takes a quarter of the training time of a small network on a CPU. The rate is
-    rounded to a multiple of 1/256, which 0.25 and 0.5 are.
+    Drawing a number for each unit takes a quarter of the training time of a small network on a CPU. The rate is rounded
+    to a multiple of 1/256; 0.25 and 0.5 are exact.
 
     Examples
     --------
@@ -38,10 +38,10 @@ class ByteDropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.dropped = min(round(rate * 256), 255)  # a rate below one leaves something
+        self.dropped = min(round(rate * 256), 255)  # a rate below one must not drop everything
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Drop units in training mode, and scale the rest up."""
+        """Drop units in training mode, and scale up the rest."""
         if not self.training or self.dropped == 0:
             return hidden
         words = torch.empty(-(-hidden.numel() // 8), dtype=torch.int64, device=hidden.device)
@@ -56,11 +56,11 @@ class StackedMLP(nn.Module):
     Parameters
     ----------
     size : int
-        K.
+        Number of networks, K.
     widths : sequence of int
         Inputs, hidden layers, outputs.
     dropout : float, default=0.25
-        After each hidden layer.
+        Dropout after each hidden layer.
 
     Examples
     --------
@@ -76,12 +76,12 @@ class StackedMLP(nn.Module):
         self.weights = nn.ParameterList(torch.empty(size, a, b) for a, b in pairs)
         self.biases = nn.ParameterList(torch.empty(size, 1, b) for _, b in pairs)
         for (fan_in, _), weight, bias in zip(pairs, self.weights, self.biases, strict=True):
-            bound = 1 / math.sqrt(max(fan_in, 1))  # what nn.Linear does
+            bound = 1 / math.sqrt(max(fan_in, 1))  # as nn.Linear does
             nn.init.uniform_(weight, -bound, bound)
             nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of ``(B, F)`` shared by all, in the inputs' dtype."""
+        """Compute logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of shared ``(B, F)``, in the inputs' dtype."""
         hidden = inputs if inputs.dim() == 3 else inputs.expand(self.size, *inputs.shape)
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -91,15 +91,15 @@ class StackedMLP(nn.Module):
         return hidden
 
     def inputs_of(self, inputs: Tensor, rows: Tensor) -> Tensor:
-        """The inputs ``(K, B, F)`` of the rows ``(K, B)``."""
+        """Return the inputs ``(K, B, F)`` of the rows ``(K, B)``."""
         return inputs[rows]
 
     def member_state(self, index: int) -> dict[str, Tensor]:
-        """A copy of the parameters of one member."""
+        """Copy the parameters of one member."""
         return {name: value.detach()[index].clone() for name, value in self.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Put a copy from ``member_state`` back."""
+        """Restore a copy from ``member_state``."""
         own = self.state_dict()
         with torch.no_grad():
             for name, value in state.items():
@@ -112,7 +112,7 @@ class StackedMLP(nn.Module):
         return True
 
     def member(self, index: int) -> nn.Sequential:
-        """One member as an ordinary network."""
+        """Return one member as an ordinary network."""
         widths = [self.weights[0].shape[1], *(weight.shape[2] for weight in self.weights)]
         network = plain_mlp(widths, self.dropout.rate)
         linear = [layer for layer in network if isinstance(layer, nn.Linear)]
@@ -124,7 +124,7 @@ class StackedMLP(nn.Module):
 
 
 def plain_mlp(widths: Sequence[int], dropout: float = 0.25) -> nn.Sequential:
-    """The papers' network for tables: linear layers with ReLU and dropout between them.
+    """Make the papers' network for tables: linear layers with ReLU and dropout between them.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class SoloMember(nn.Module):
     module : Module
         Maps a batch of inputs to ``(B, C)`` logits; for two classes also to one logit, ``(B,)`` or ``(B, 1)``.
     num_outputs : int
-        C, which the output is checked against.
+        Number of classes C; the output is checked against it.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class SoloMember(nn.Module):
         self.num_outputs, self.multilabel = num_outputs, multilabel
 
     def forward(self, inputs: Any) -> Tensor:
-        """Logits ``(1, B, C)``."""
+        """Compute logits ``(1, B, C)``."""
         output: Tensor = self.module(inputs)
         if self.num_outputs == 2 and not self.multilabel and output.numel() == len(output):
             # softmax(0, z) is sigmoid(z): one positive-class logit becomes two columns.
@@ -173,19 +173,19 @@ class SoloMember(nn.Module):
         return output.unsqueeze(0)
 
     def inputs_of(self, inputs: Any, rows: Tensor) -> Any:
-        """The inputs ``(B, ...)`` of the rows ``(1, B)``."""
+        """Return the inputs ``(B, ...)`` of the rows ``(1, B)``."""
         return take(inputs, rows[0])
 
     def member_state(self, index: int) -> dict[str, Tensor]:  # noqa: ARG002 - there is only one
-        """A copy of the module's parameters and buffers."""
+        """Copy the module's parameters and buffers."""
         return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:  # noqa: ARG002
-        """Put a copy from ``member_state`` back."""
+        """Restore a copy from ``member_state``."""
         self.module.load_state_dict(state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
-        """Add to the bias of the last layer that has one; False if it is not as long as the offsets."""
+        """Add offsets to the last bias; return False if its length differs."""
         bias = self._output_bias()
         if bias is not None and bias.shape == (1,) and offsets.shape == (2,):
             offsets = offsets[1:] - offsets[:1]  # one logit for two classes
@@ -201,17 +201,17 @@ class SoloMember(nn.Module):
 
 
 class SeparateMembers(nn.Module):
-    """K modules of a user's own, each with its own rows, run one after the other.
+    """K modules of the user, each with its own rows, run one after the other.
 
-    Nothing is asked of them but logits: batch norm, dropout and inputs of any kind are theirs. K of them take K times
-    as long as one.
+    They need only return logits; batch norm, dropout and inputs of any kind are allowed. K modules take K times as
+    long as one.
 
     Parameters
     ----------
     modules : iterable of Module
         As for :class:`SoloMember`; no two may share a parameter.
     num_outputs : int
-        C.
+        Number of classes, C.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class SeparateMembers(nn.Module):
         _check_nothing_is_shared(self.networks)
 
     def forward(self, inputs: Any) -> Tensor:
-        """Logits ``(K, B, C)`` of a list with the inputs of each member, or of inputs that all share."""
+        """Compute logits ``(K, B, C)`` of a list with the inputs of each member, or of shared inputs."""
         own = inputs if isinstance(inputs, list) else [inputs] * self.size
         learning = torch.is_grad_enabled()
         logits = []
@@ -244,23 +244,23 @@ class SeparateMembers(nn.Module):
         return torch.cat(logits)
 
     def rest(self, members: Iterable[int]) -> None:
-        """Spare these members the way back, until told otherwise: what they would learn no longer counts."""
+        """Skip the backward pass of these members until further notice, because they are done."""
         self.resting = frozenset(members)
 
     def inputs_of(self, inputs: Any, rows: Tensor) -> list[Any]:
-        """The inputs of the rows ``(K, B)``, one entry for each member."""
+        """Return the inputs of the rows ``(K, B)``, one entry for each member."""
         return [take(inputs, own) for own in rows]
 
     def member_state(self, index: int) -> dict[str, Tensor]:
-        """A copy of the parameters and buffers of one member."""
+        """Copy the parameters and buffers of one member."""
         return self._solo(index).member_state(0)
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Put a copy from ``member_state`` back."""
+        """Restore a copy from ``member_state``."""
         self._solo(index).load_member(0, state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
-        """Add to the last bias of every member; False if they have none of that length."""
+        """Add offsets to the last bias of every member; return False if its length differs."""
         return all(self._solo(k).add_to_output_bias(offsets) for k in range(self.size))
 
     def _solo(self, index: int) -> SoloMember:
@@ -270,7 +270,7 @@ class SeparateMembers(nn.Module):
 
 
 def _check_nothing_is_shared(networks: nn.ModuleList) -> None:
-    """A parameter of two members would learn from the rows that one of them is judged by."""
+    """Refuse shared parameters, which would learn from the validation rows of another member."""
     counted = sum(len(list(network.parameters())) for network in networks)
     if len(list(networks.parameters())) < counted:
         expected = "a factory that builds a new network at each call, or a module"

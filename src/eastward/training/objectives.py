@@ -1,4 +1,4 @@
-"""What a stage minimises: one loss for each member.
+"""Objectives of training stages: one loss for each member.
 
 An objective maps logits ``(K, B, C)``, targets ``(K, B)`` and weights to K losses. Members share no parameter, so the
 gradient of their sum is the gradient of each.
@@ -22,7 +22,7 @@ IGNORED = -100
 
 
 class CrossEntropyObjective:
-    """Weighted mean cross-entropy of each member (binary cross-entropy for independent labels).
+    """The weighted mean cross-entropy of each member (binary cross-entropy for independent labels).
 
     Examples
     --------
@@ -37,7 +37,7 @@ class CrossEntropyObjective:
         self.temperature: float | None = None
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Losses ``(K,)``."""
+        """Compute losses ``(K,)``."""
         members, size = targets.shape[:2]
         if self.multilabel:
             known = targets != IGNORED
@@ -59,7 +59,7 @@ class CrossEntropyObjective:
 
 
 def member_means(each: Tensor, mass: Tensor, reduce: Reduce | None) -> Tensor:
-    """Weighted means ``(K,)`` of ``(K, B)`` values, over the rows of all processes together."""
+    """Compute weighted means ``(K,)`` of ``(K, B)`` values, over the rows of all processes."""
     total, weight = (each * mass).sum(1), mass.sum(1)
     if reduce is not None:
         total, weight = reduce(torch.stack([total, weight])).unbind()
@@ -72,24 +72,24 @@ class MetricObjective:
     Parameters
     ----------
     metric : Metric
-        What is to be maximised.
+        The metric to maximise.
     prior : Tensor, optional
-        Class distribution that stratified batches are corrected to.
+        Class distribution to which stratified batches are corrected.
     threshold : "top2", float or sequence of float, default="top2"
         As in :func:`~eastward.metric_loss`.
     step : str or callable, default="linear"
         As in :func:`~eastward.metric_loss`.
     multilabel : bool, default=False
-        Independent labels.
+        Whether labels are independent.
     reduce : callable, optional
         Differentiable sum over processes.
 
     Attributes
     ----------
     temperature : float
-        Set by whoever anneals.
+        Set by annealing.
     blend : float
-        Weight of cross-entropy in the sum, 0 unless a collapse is being answered.
+        Weight of cross-entropy in the sum; 0, unless the collapse guard raises it.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class MetricObjective:
         self._cross_entropy = CrossEntropyObjective(multilabel=multilabel, reduce=reduce)
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Losses ``(K,)``."""
+        """Compute losses ``(K,)``."""
         losses = self._stacked(logits, targets, weights, self.temperature)
         if self.blend:
             losses = losses + self.blend * self._cross_entropy(logits, targets, weights)

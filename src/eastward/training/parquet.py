@@ -1,4 +1,4 @@
-"""A table in Parquet files, of which nothing but the footers is read; and which of its rows serve for what."""
+"""A table in Parquet files, known by its footers, and the purpose of each of its rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from eastward import _checks
 __all__ = ["ParquetTable", "RowGroup", "RowShares"]
 
 CALLER = "EASTClassifier.fit"
-# Knuth's and Steele's constants of the splitmix64 generator: neighbouring rows get unrelated numbers.
+# Constants of the splitmix64 generator, which gives neighbouring rows unrelated numbers.
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A stretch of a file that is read at once; ``first`` is the number of its first row in the table."""
+    """A part of a file that is read at once; ``first`` is the number of its first row in the table."""
 
     path: str
     index: int
@@ -34,7 +34,7 @@ class RowGroup:
 
 
 class ParquetTable:
-    """Parquet files with the same columns as one table; nothing but their footers is read.
+    """Parquet files with equal columns as one table; only their footers are read.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ParquetTable:
 
     @property
     def identity(self) -> str:
-        """What tells this table from another one: names, sizes and row groups."""
+        """Identity of the table: names, sizes and row groups."""
         files = [(Path(path).name, Path(path).stat().st_size) for path in self.paths]
         return repr((files, [group.rows for group in self.groups]))
 
@@ -86,16 +86,16 @@ class ParquetTable:
             _checks.fail(CALLER, argument, "a column of the table", repr(name), advice)
 
     def columns_without(self, names: Sequence[str]) -> list[str]:
-        """All columns but these."""
+        """Return all columns except these."""
         return [name for name in self.schema.names if name not in names]
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """Columns of one row group."""
+        """Read columns of one row group."""
         with pa.parquet.ParquetFile(group.path) as file:
             return file.read_row_group(group.index, columns=list(columns))
 
     def value_counts(self, column: str) -> dict[Any, int]:
-        """How often each value occurs, by one pass over one column; None is a missing value."""
+        """Count the values of a column in one pass; None is a missing value."""
         counts: dict[Any, int] = {}
         for group in self.groups:
             values = self.read(group, [column]).column(0).combine_chunks()
@@ -108,7 +108,7 @@ class ParquetTable:
 
 
 def _files(source: Any) -> list[str]:
-    """Paths of the Parquet files that ``source`` names, sorted."""
+    """Return the sorted paths of the Parquet files that ``source`` names."""
     given = [source] if isinstance(source, str | Path) else list(source)
     paths: list[str] = []
     for entry in given:
@@ -133,17 +133,17 @@ def _files(source: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class RowShares:
-    """Which rows serve for what, decided by a number for each row that does not depend on how it is read.
+    """The purpose of each row, decided by a number that does not depend on how the row is read.
 
     Attributes
     ----------
     seed : int
-        Of the numbers.
+        Seed of the numbers.
     groups : frozenset of int
-        Positions of the row groups that rows are held out from.
+        Positions of the row groups with held-out rows.
     test, held, sample : float
-        Shares of those groups' rows: to judge by, to stop and decide by, and to fit preprocessing on. The rows of the
-        sample are trained on, too.
+        Shares of those groups' rows: for testing, for stopping and deciding, and for fitting the preprocessing. Rows of
+        the sample are trained on, too.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class RowShares:
     sample: float = 0.0
 
     def numbers(self, group: RowGroup) -> NDArray[np.float64]:
-        """A number in [0, 1) for each row of the group."""
+        """Compute a number in [0, 1) for each row of the group."""
         with np.errstate(over="ignore"):
             state = np.arange(group.first, group.first + group.rows, dtype=np.uint64)
             state = (state + np.uint64(self.seed + 1)) * np.uint64(GOLDEN)
@@ -169,7 +169,7 @@ class RowShares:
         return (state >> np.uint64(11)).astype(np.float64) / 2**53
 
     def drawn(self, position: int, group: RowGroup, purpose: str) -> NDArray[np.bool_]:
-        """Rows of the group at ``position`` for "test", "held", "sample", or "train" (all that are not held out)."""
+        """Return the rows of a group for "test", "held", "sample", or "train" (all that are not held out)."""
         out = self.test + self.held
         if position not in self.groups:
             return np.full(group.rows, purpose == "train")

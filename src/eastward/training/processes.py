@@ -1,4 +1,4 @@
-"""What the loop asks of the processes that train together; with one process, nothing happens here."""
+"""Communication between processes that train together; a single process needs none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_REQUEST", "Processes"]
 
-# The name of a file whose appearance asks a running job to end after the epoch.
+# If a file of this name appears, a running job ends after the epoch.
 STOP_REQUEST = "EASTWARD_STOP_REQUEST"
 
 
@@ -32,7 +32,7 @@ class Processes:
     Parameters
     ----------
     fabric : Fabric
-        Launched.
+        A launched Fabric.
 
     Examples
     --------
@@ -49,33 +49,33 @@ class Processes:
 
     @property
     def many(self) -> bool:
-        """Whether there is more than one."""
+        """Whether there is more than one process."""
         return self.world > 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes."""
+        """Whether this is process zero, which writes files."""
         return self.rank == 0
 
     @property
     def reduce(self) -> Reduce | None:
-        """The differentiable sum over processes, or None for one process."""
+        """Differentiable sum over processes; None for a single process."""
         return self.sum if self.many else None
 
     def sum(self, table: Tensor) -> Tensor:
-        """Sum over processes, on whatever device the processes can talk."""
+        """Sum over processes, on the device of their communication."""
         if not self.many:
             return table
         return process_sum(table.to(self.fabric.device)).to(table.device)
 
     def part(self, index: Tensor) -> Tensor:
-        """Columns of ``(K, B)`` rows for this process: every W-th, so that no row is taken twice or padded."""
+        """Return this process's columns of ``(K, B)`` rows: every W-th, so no row is repeated or padded."""
         return index[:, self.rank :: self.world] if self.many else index
 
     def part_of_batch(
         self, batch: tuple[Any, Tensor, Tensor | None]
     ) -> tuple[Any, Tensor, Tensor | None]:
-        """Rows of a loader's batch for this process."""
+        """Return this process's rows of a loader's batch."""
         if not self.many:
             return batch
         inputs, targets, weights = batch
@@ -87,7 +87,7 @@ class Processes:
         )
 
     def gathered(self, part: Tensor, size: int) -> Tensor:
-        """``(K, size, ...)`` from the processes' :meth:`part` of it."""
+        """Put the processes' :meth:`part` together again, ``(K, size, ...)``."""
         if not self.many:
             return part
         whole = part.new_zeros(part.shape[0], size, *part.shape[2:])
@@ -95,7 +95,7 @@ class Processes:
         return self.sum(whole)
 
     def agreed(self, value: Any) -> Any:
-        """The value that process zero has."""
+        """Return the value of process zero."""
         return self.fabric.broadcast(value) if self.many else value
 
     def any(self, flag: bool) -> bool:
@@ -111,9 +111,9 @@ class Processes:
                 dist.broadcast(buffer, 0)
 
     def seed(self, generator: torch.Generator, *, own: bool) -> None:
-        """Seed torch's global generator: alike in all processes (they shuffle), or each its own (they drop units).
+        """Seed torch's global generator: equally in all processes (for shuffling), or differently (for dropout).
 
-        The generator's state fixes the seed, so that a checkpoint need not hold the random state of every process.
+        The seed follows from the generator's state, so a checkpoint need not hold the random state of every process.
         """
         if self.many:
             probe = torch.Generator()
@@ -122,7 +122,7 @@ class Processes:
             torch.manual_seed(seed + (self.rank + 1) * own)
 
     def asked_to_stop(self) -> bool:
-        """Whether somebody outside asked the job to end (see :mod:`eastward.training.launch`)."""
+        """Whether the job was asked to end from outside (see :mod:`eastward.training.launch`)."""
         request = os.environ.get(STOP_REQUEST)
         asked = self.many and self.first and request is not None and Path(request).exists()
         return self.any(asked)

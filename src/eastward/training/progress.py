@@ -1,4 +1,4 @@
-"""What a person sees while training: a bar in a terminal, log lines elsewhere."""
+"""Progress of training: a bar in a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class ProgressBar(Callback):
         self.task = self.bar.add_task(run.stage.name, total=run.stage.max_epochs, numbers="")
 
     def epoch_end(self, run: Run) -> None:
-        """Move it on."""
+        """Advance the bar."""
         if self.bar is None:
             self._open(run)
         self.best = max(self.best, run.record["valid_score"])
         if self.bar is not None:
             self.bar.update(self.task, completed=run.epoch, numbers=numbers(run, self.best))
 
-    def stage_end(self, run: Run) -> None:  # noqa: ARG002 - the hook has it
-        """Close it."""
+    def stage_end(self, run: Run) -> None:  # noqa: ARG002 - the signature of the hook
+        """Close the bar."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
 
 
 class LogRecords(Callback):
-    """One log line an epoch, and the numbers to the loggers of Fabric (TensorBoard, MLflow, CSV)."""
+    """A callback that logs one line per epoch, and sends the numbers to Fabric's loggers."""
 
     def __init__(self, level: int = logging.DEBUG) -> None:
         self.level = level
@@ -77,18 +77,18 @@ class LogRecords(Callback):
 
 
 def numbers(run: Run, best: float) -> str:
-    """The numbers of an epoch, for people."""
+    """Format the numbers of an epoch."""
     record = run.record
     heat = f"T {record['temperature']:.3g}  " if record["temperature"] else ""
     loss = f"loss {record['train_loss']:.4f}  valid {record['valid_loss']:.4f}"
-    # Training counts a cost as negative; people read it as it is.
+    # Training negates a cost; readers see its real sign.
     sign = 1 if run.metric.higher_is_better else -1
     score = f"{sign * record['valid_score']:.4f} (best {sign * best:.4f})"
     return f"{heat}{loss}  {run.metric.name} {score}"
 
 
 def progress_callbacks(verbose: int) -> list[Callback]:
-    """A bar if somebody watches a terminal, log lines otherwise."""
+    """Return a bar in a terminal, log lines otherwise."""
     level = logging.INFO if verbose else logging.DEBUG
     if verbose and sys.stderr.isatty():
         return [LogRecords(logging.DEBUG), ProgressBar()]

@@ -1,4 +1,4 @@
-"""Torch's global generator, which dropout and initial weights draw from: one thread at a time, and given back."""
+"""Share torch's global generator, which dropout and initial weights use, between threads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 __all__ = ["seeded"]
 
-# Two fits in two threads would draw from one generator in turns that nobody can repeat.
+# Two fits in two threads would draw from one generator in an order that cannot be repeated.
 _TURN = threading.RLock()
 
 
 @contextmanager
 def seeded(seed: int | None = None) -> Iterator[None]:
-    """Seed torch's generator (None: leave it) for what is done inside; the user's goes on as if nothing had been drawn.
+    """Seed torch's generator inside a context (None: keep it), and restore its state afterwards.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Stages one after the other: what each starts from, what it brought, and how a killed run goes on."""
+"""Run the stages one after the other, and resume a killed run."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = ["HeldOut", "TrainingResult", "start_offsets", "train_members"]
 logger = logging.getLogger("eastward")
 
 ROWS_FOR_SMOOTHING = 10_000
-# Bootstraps behind the offsets: few, because training moves on from them.
+# Only a few bootstraps for the offsets, because training continues from them.
 BAGS = 5
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Logits of rows by members that did not train on them."""
+    """Logits of rows by members that were not trained on them."""
 
     rows: Tensor
     logits: Tensor
@@ -54,9 +54,9 @@ class HeldOut:
 
 @dataclass
 class TrainingResult:
-    """What training left behind: numbers of each epoch, sentences, and held-out logits after each stage.
+    """The result of training: numbers of each epoch, sentences, and held-out logits after each stage.
 
-    ``weights`` are those after each stage that another one followed: held-out rows may prefer them to the last.
+    ``weights`` holds the weights after each stage but the last, because held-out rows may prefer them.
     """
 
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -90,7 +90,7 @@ def train_members(
     rows : Rows
         Data, with the rows that each member trains on and is judged by.
     stages : sequence of Stage
-        In order.
+        Stages in order.
     metric : Metric
         Scores every epoch, and is the objective of metric stages.
     fabric : Fabric
@@ -98,17 +98,18 @@ def train_members(
     generator : torch.Generator
         Order of batches.
     checkpoint : Path, optional
-        Where to save; an unfinished run there is continued.
+        File to save to; an unfinished run there is resumed.
     identity : str
         Fingerprint of data and settings.
     checkpoint_interval : float
-        Seconds between two saves at least.
+        Fewest seconds between two saves.
     verbose : int
         0 is silent.
     callbacks : sequence of Callback
-        A user's own; called after the built-in ones.
+        The user's callbacks, called after the built-in ones.
     loader : LoaderBatches or StreamBatches, optional
-        A user's batches, or those of files, instead of those of ``rows``, which then holds the validation data alone.
+        Batches of a user's loader or of files, instead of those of ``rows``, which then holds the validation data
+        alone.
 
     Returns
     -------
@@ -130,7 +131,7 @@ def train_members(
         run.history, run.notes = result.history, result.notes
         own = stage_callbacks(stage, verbose if processes.first else 0, callbacks)
         saver = None
-        # One process writes; what it writes is what all of them have.
+        # One process writes for all, because all have the same state.
         if checkpoint is not None and processes.first:
             saver = Checkpoint(
                 checkpoint, identity, index, own, kept=_kept(result), interval=checkpoint_interval
@@ -152,24 +153,24 @@ def train_members(
 
 
 def _saved(path: Path, identity: str, processes: Processes) -> dict[str, Any] | None:
-    """The checkpoint as process zero finds it: another machine may not see the file."""
+    """Load the checkpoint in process zero, because another machine may not see the file."""
     found = load_checkpoint(path, identity) if processes.first else None
     agreed: dict[str, Any] | None = processes.agreed(found)
     return agreed
 
 
 def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) -> list[Callback]:
-    """The callbacks a stage asks for; annealing first, people last."""
+    """Return the callbacks of a stage: annealing first, progress last."""
     chosen: list[Callback] = [Anneal(stage)]
     chosen.append(AverageWeights(stage) if stage.average_last else KeepBest(stage.patience))
     if stage.guard != "off":
-        # After the above: what the guard restores is not to be replaced by an average.
+        # After the others, so that no average replaces what the guard restores.
         chosen.append(CollapseGuard(answer=stage.guard == "answer"))
     return [*chosen, *extra, *progress_callbacks(verbose)]
 
 
 def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage]) -> None:
-    """What the stage makes of rows that it did not train on, and its weights where a later stage is judged by them."""
+    """Keep held-out logits of the stage, and its weights if a later stage is compared with them."""
     if not run.stage.all_rows:
         result.held_out[run.stage.name] = HeldOut(*held_out_logits(run))
     if following and not following[0].all_rows:
@@ -177,7 +178,7 @@ def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage])
 
 
 def _begin(run: Run, result: TrainingResult, *, first: bool) -> None:
-    """Where a stage starts: at the tuned decision, or at the frequencies that it learns from."""
+    """Start a stage at the tuned decision, or at the frequencies that it learns from."""
     if run.stage.from_decision:
         start_at_decision(run, _known(result, run.stage))
     elif not first:
@@ -185,7 +186,7 @@ def _begin(run: Run, result: TrainingResult, *, first: bool) -> None:
 
 
 def _move_to_judged(run: Run, *, back: bool = False) -> None:
-    """Shift what learnt the frequencies of training to those that one is judged by, or back to learn on."""
+    """Shift members from the frequencies of training to those that count, or back."""
     frequencies = run.rows.frequencies
     if frequencies is None or run.stage.objective == "metric":
         return
@@ -193,14 +194,14 @@ def _move_to_judged(run: Run, *, back: bool = False) -> None:
 
 
 def _known(result: TrainingResult, stage: Stage) -> HeldOut | None:
-    """Logits of the last stage that held rows out, for one that holds out none."""
+    """Return the logits of the last stage with held-out rows."""
     return list(result.held_out.values())[-1] if stage.all_rows else None
 
 
 def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
-    """Fold the offsets that the metric wants into the last bias, so that arg max is the tuned decision.
+    """Fold tuned offsets into the last bias, so that the arg max is the tuned decision.
 
-    They are tuned on ``held``, or on what the members make of their held-out rows now.
+    They are tuned on ``held``, or on the members' current logits of their held-out rows.
     """
     validate(run)
     run.tables_before, run.valid_scores = run.valid_tables, None
@@ -214,11 +215,11 @@ def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
 
 
 def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
-    """Offsets for held-out logits, to start the next stage at.
+    """Tune offsets on held-out logits, where the next stage starts.
 
-    The labels of few rows are a noisy guide, so there expectations of cross-fitted networks stand for most of them;
-    many rows speak for themselves. A single network is too sure of itself to be asked, and under unequal weights
-    probabilities are not expectations of labels as they come.
+    The labels of few rows are a noisy guide, so expectations of cross-fitted networks replace most of them. With many
+    rows the labels suffice. Labels are also used for a single network, which is overconfident, and with unequal
+    weights, where probabilities are not expectations of labels.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
@@ -233,12 +234,12 @@ def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
 
 
 def copied_weights(members: Members) -> dict[str, Tensor]:
-    """The weights as they are now, in memory of their own."""
+    """Copy the current weights."""
     return {name: value.detach().cpu().clone() for name, value in members.state_dict().items()}
 
 
 def _kept(result: TrainingResult) -> dict[str, Any]:
-    """What a checkpoint keeps of the stages that are over."""
+    """Return what a checkpoint keeps of finished stages."""
     held = {name: (one.rows, one.logits, one.folds) for name, one in result.held_out.items()}
     return {"held_out": held, "weights": dict(result.weights)}
 
@@ -256,7 +257,7 @@ def _say_interrupted(run: Run, result: TrainingResult) -> None:
 def _restore_members(
     members: Members, generator: torch.Generator, result: TrainingResult, saved: dict[str, Any]
 ) -> None:
-    """Put weights, random states and what was learnt so far back."""
+    """Restore weights, random states and results so far."""
     members.load_state_dict(saved["members"])
     generator.set_state(saved["generator"])
     torch.set_rng_state(saved["random"])
@@ -267,13 +268,13 @@ def _restore_members(
 
 
 def _restore_run(run: Run, callbacks: Sequence[Callback], saved: dict[str, Any]) -> None:
-    """Put the state of a stage in progress back into a run that was just made."""
+    """Restore the state of a stage in progress in a new run."""
     run.epoch, run.stop, run.step = saved["epoch"], saved["stop"], saved["step"]
     run.loss_sum = saved["loss_sum"]
     run.optimizer.load_state_dict(saved["optimizer"])
     run.temperature_floor = saved["temperature_floor"]
     if isinstance(run.objective, MetricObjective):
         run.objective.blend = saved["blend"]
-    # Not strict: how progress is shown (last, without a state) may differ between terminals and processes.
+    # Not strict, because the progress callback (last, without a state) may differ between terminals and processes.
     for callback, state in zip(callbacks, saved["callbacks"], strict=False):
         callback.load_state_dict(state)

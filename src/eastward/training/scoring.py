@@ -1,4 +1,4 @@
-"""From logits of held-out rows to the metric of each member's hard decisions."""
+"""Score the hard decisions of each member on held-out rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["hard_table", "hard_tables", "padded", "score_members"]
 
 
 def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Index tensors of unequal length as one ``(K, V)`` tensor, and which entries are real.
+    """Pad index tensors of unequal length to one ``(K, V)`` tensor, and return which entries are real.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
-    """The metric of each member's hard decisions; higher is better (a cost comes out negative)."""
+    """Compute the metric of each member's hard decisions; higher is better, and a cost is negated."""
     values = torch.stack([metric(table) for table in tables]).float()
     return values if metric.higher_is_better else -values
 
@@ -38,7 +38,7 @@ def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
 def hard_tables(
     logits: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows, processes: Processes
 ) -> list[Tensor | Counts]:
-    """One table for each member, of the rows of all processes: tables add up, scores do not."""
+    """Compute one table for each member over all processes, because tables add up and scores do not."""
     tables: list[Tensor | Counts] = []
     for k in range(len(logits)):
         member_weights = None if weights is None else weights[k]
@@ -54,7 +54,7 @@ def hard_tables(
 def hard_table(
     scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows
 ) -> Tensor | Counts:
-    """Confusion matrix, or counts of independent labels, of the decisions that ``scores`` imply."""
+    """Compute the confusion matrix, or counts of independent labels, of the decisions of ``scores``."""
     if rows.multilabel:
         return multilabel_counts((scores > 0).double(), targets, sample_weight=weights)
     return hard_confusion(

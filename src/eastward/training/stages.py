@@ -1,7 +1,6 @@
-"""What is trained, in which order: stages, and the recipes made of them.
+"""Training stages, and the recipes made of them.
 
-A recipe is a list of stages over the same loop, so that methods compared with each other differ in what they
-minimise and in nothing else.
+A recipe is a list of stages over the same loop, so that compared methods differ only in what they minimise.
 """
 
 from __future__ import annotations
@@ -23,46 +22,46 @@ BTG_THRESHOLDS = tuple(k / 10 for k in range(1, 10))
 
 @dataclass(frozen=True)
 class Stage:
-    """One stretch of training with one objective.
+    """A part of training with one objective.
 
     Attributes
     ----------
     name : str
-        For reports.
+        Name in reports.
     objective : {"cross_entropy", "focal", "metric"}
         What is minimised.
     max_epochs : int
-        Upper limit.
+        Largest number of epochs.
     learning_rate, weight_decay : float
-        Of AdamW.
+        Options of AdamW.
     batch_size : int
         Rows in a batch.
     stratified : bool
-        Every class in every batch, corrected by the class prior.
+        Whether every batch contains every class, corrected by the class prior.
     temperatures : tuple of float, optional
-        One for each epoch; the last one goes on.
+        One for each epoch; the last one stays.
     as_long_as_before : bool
-        Whether the stage takes as many epochs as the first one did, if these are more than ``max_epochs``; its
-        temperatures are spread over them.
+        Whether the stage takes as many epochs as the first one, if that is more than ``max_epochs``; its temperatures
+        are spread over them.
     cooling : mapping, optional
-        Arguments of :class:`~eastward.annealing.PlateauCooling` instead.
+        Arguments of :class:`~eastward.annealing.PlateauCooling`, instead of ``temperatures``.
     threshold : "top2", float or tuple
-        Of the memberships.
+        Threshold of the memberships.
     patience : int, optional
         Epochs without a better validation loss before a member stops.
     average_last : float
-        Share of the last epochs whose weights are averaged, 0 for keeping the best instead.
+        Share of the last epochs whose weights are averaged; 0 keeps the best instead.
     from_decision : bool
-        Start at the tuned decision: offsets are folded into the last bias first.
+        Whether to start at the tuned decision, with offsets folded into the last bias.
     guard : {"answer", "warn", "off"}
-        What happens when predictions collapse.
+        What to do when predictions collapse.
     all_rows : bool
-        Whether held-out rows are trained on as well. Nothing judges such a stage: its length has to be fixed.
+        Whether to train on held-out rows as well. No rows are left to judge such a stage, so its length must be fixed.
     max_steps : int, optional
-        Upper limit of optimiser steps in an epoch.
+        Largest number of optimiser steps in an epoch.
     effective_batch : int, optional
-        Rows for one optimiser step, which pass through the network ``batch_size`` at a time: the gradient is that of
-        all of them together.
+        Rows for one optimiser step. They pass through the network ``batch_size`` at a time, and the gradient is that of
+        all together.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Stage:
     effective_batch: int | None = None
 
     def lasting(self, epochs: int) -> Stage:
-        """The stage after a first one of so many epochs.
+        """Return the stage as it runs after a first stage of this many epochs.
 
         Examples
         --------
@@ -103,7 +102,7 @@ class Stage:
 
     @property
     def rows_per_step(self) -> int:
-        """Rows that one optimiser step sees."""
+        """Rows of one optimiser step."""
         return self.effective_batch or self.batch_size
 
     @property
@@ -152,7 +151,7 @@ def _auto(options: Mapping[str, Any]) -> list[Stage]:
 
 
 def _refitted(first: Stage, aligned: Stage) -> list[Stage]:
-    """What the first stage held out has done its work: it stopped the network, and tuned its decision."""
+    """Return the stages of a refit, once held-out rows have stopped the network and tuned its decision."""
     again = replace(
         first,
         name="all rows",
@@ -213,17 +212,17 @@ RECIPES = MappingProxyType(
 
 
 def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
-    """The stages of a recipe.
+    """Return the stages of a recipe.
 
     Parameters
     ----------
     recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}
-        ``auto``: cross-entropy, then the metric started at the tuned decision. ``paper``: EAST from scratch,
-        cooled on plateaus. ``btg``: Bridging the Gap, fixed temperature and a threshold grid.
+        ``auto`` trains by cross-entropy, then by the metric from the tuned decision on. ``paper`` is EAST from scratch,
+        cooled on plateaus. ``btg`` is Bridging the Gap, with a fixed temperature and a grid of thresholds.
     **options
         ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``; and
-        ``effective_batch`` for the stages that minimise the metric (a mean, as cross-entropy is one, needs no such
-        care). With ``refit``, ``auto`` goes on with cross-entropy on all rows before the metric, which takes them, too.
+        ``effective_batch`` for the stages that minimise the metric (cross-entropy is a mean and does not need it).
+        With ``refit``, ``auto`` continues with cross-entropy on all rows, and then with the metric on all rows.
 
     Returns
     -------

@@ -1,11 +1,11 @@
-"""Tables larger than memory: Parquet row groups, shuffled through a bounded buffer, dealt out to processes.
+"""Stream tables larger than memory: shuffle Parquet row groups in a bounded buffer, and split them between processes.
 
-The order of an epoch is fixed by one number: row groups in random order, cut into equally long stretches for the
-processes; each stretch is read in blocks of a few row groups, and the rows of a block are shuffled. Where a batch lies
-follows from counts alone, so that training goes on in the middle of an epoch after reading one block.
+One number fixes the order of an epoch. Row groups come in random order, cut into equally long parts for the processes.
+Each part is read in blocks of a few row groups, and the rows of a block are shuffled. The position of a batch follows
+from counts alone, so training can resume in the middle of an epoch after reading one block.
 
-Reading goes on in threads while the network trains. What they do to a row (decode, turn columns into rows, scale,
-shuffle) happens in slices that fit into the processor's cache, and most of it without Python's lock.
+Threads read while the network trains. They decode, transpose, scale and shuffle rows in slices that fit into the
+processor's cache, mostly without Python's lock.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from eastward.training.parquet import ParquetTable, RowGroup, RowShares
 __all__ = ["Block", "ParquetTable", "PreparedRows", "RowGroup", "RowShares", "StreamBatches"]
 
 BUFFER_ROWS = 262_144
-# The first block of an epoch is small: training waits for it.
+# The first block of an epoch is small, because training waits for it.
 FIRST_ROWS = BUFFER_ROWS // 8
 SLICE_ROWS = 16_384
 MOST_READERS = 4
 
 
 class PreparedRows(NamedTuple):
-    """Rows as a network takes them: inputs ``(n, F)``, class indices ``(n,)``, weights ``(n,)`` or None."""
+    """Rows for a network: inputs ``(n, F)``, class indices ``(n,)``, weights ``(n,)`` or None."""
 
     inputs: Tensor
     targets: Tensor
     weights: Tensor | None = None
 
     def part(self, rows: slice) -> PreparedRows:
-        """Some of the rows, without a copy."""
+        """Return some of the rows, without a copy."""
         weights = None if self.weights is None else self.weights[rows]
         return PreparedRows(self.inputs[rows], self.targets[rows], weights)
 
     def followed_by(self, other: PreparedRows) -> PreparedRows:
-        """These rows, then those."""
+        """Append other rows to these."""
         weights = None
         if self.weights is not None and other.weights is not None:
             weights = torch.cat([self.weights, other.weights])
@@ -59,7 +59,7 @@ class PreparedRows(NamedTuple):
         )
 
     def blank(self, rows: int) -> PreparedRows:
-        """Room for so many rows like these."""
+        """Allocate memory for this many rows of the same kind."""
         weights = None if self.weights is None else self.weights.new_empty(rows)
         return PreparedRows(
             self.inputs.new_empty(rows, *self.inputs.shape[1:]),
@@ -68,14 +68,14 @@ class PreparedRows(NamedTuple):
         )
 
     def put(self, rows: PreparedRows, places: NDArray[np.int64]) -> None:
-        """Write ``rows`` at these places."""
+        """Write ``rows`` to these positions."""
         for mine, given in zip(self, rows, strict=True):
             if mine is not None and given is not None:
                 _as_items(mine)[places] = _as_items(given.contiguous())
 
 
 def _as_items(tensor: Tensor) -> NDArray[Any]:
-    """One opaque item for each row: NumPy then moves whole rows, three times as fast as number by number."""
+    """View each row as one opaque item, so that NumPy moves whole rows, three times as fast."""
     array = tensor.numpy()
     width = array[:1].nbytes if len(array) else array.itemsize
     return array.reshape(len(array), -1).view(f"V{width}").reshape(-1)
@@ -87,30 +87,30 @@ Block = list[tuple[int, int, int]]
 
 @dataclass
 class StreamBatches:
-    """Batches of a Parquet table, for a single member.
+    """The batches of a Parquet table, for a single member.
 
     Attributes
     ----------
     table : ParquetTable
-        Where rows come from.
+        The table of rows.
     shares : RowShares
-        Which of them are not trained on.
+        Decides which rows are not trained on.
     prepare : callable
-        From an Arrow table to :class:`PreparedRows`.
+        Turns an Arrow table into :class:`PreparedRows`.
     columns : sequence of str
-        What ``prepare`` wants to see.
+        The columns that ``prepare`` needs.
     batch_size : int
         Rows for one step, over all processes.
     buffer_rows : int
-        Rows that are shuffled together, at least one row group.
+        Rows to shuffle together, at least one row group.
     rank, world : int
-        Which of how many processes this is.
+        Number of this process, and number of processes.
     max_steps : int, optional
-        Upper limit of steps in an epoch.
+        Largest number of steps in an epoch.
     slice_rows : int
-        Rows that are prepared at once.
+        Rows to prepare at once.
     readers : int, optional
-        Threads that prepare row groups of a block; default: as many as leave a processor for each process's training.
+        Threads that prepare row groups of a block. The default leaves one processor for the training of each process.
     """
 
     table: ParquetTable
@@ -124,13 +124,13 @@ class StreamBatches:
     max_steps: int | None = None
     slice_rows: int = SLICE_ROWS
     readers: int | None = None
-    # Rows are this process's own, and a checkpoint should not wait for the end of an epoch.
+    # Each process has its own rows, and epochs are long enough to need checkpoints in between.
     dealt_out: bool = field(default=True, init=False)
     long_epochs: bool = field(default=True, init=False)
 
     @cached_property
     def train_rows(self) -> list[int]:
-        """Rows of each row group that are trained on."""
+        """Number of training rows in each row group."""
         return [
             int(self.shares.drawn(position, group, "train").sum())
             for position, group in enumerate(self.table.groups)
@@ -143,7 +143,7 @@ class StreamBatches:
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     def for_stage(self, stage: Any, processes: Any) -> StreamBatches:
-        """The batches that a stage wants, for one process of several; the rows stay."""
+        """Return the batches of a stage for one of several processes, with the same rows."""
         return replace(
             self,
             batch_size=stage.rows_per_step,
@@ -155,7 +155,7 @@ class StreamBatches:
     def epoch(
         self, generator: torch.Generator, start: int = 0
     ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-        """Inputs, ``(1, B)`` targets and weights (or None) of each batch, from batch ``start`` on."""
+        """Yield inputs, ``(1, B)`` targets and weights (or None) of each batch, from batch ``start`` on."""
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
         blocks = self._blocks(seed)
         rows = sum(_rows_in(block) for block in blocks)
@@ -166,14 +166,14 @@ class StreamBatches:
         for begin, stop in pairwise(bounds[start:]):
             size = stop - begin
             while len(block.targets) - used < size:
-                # A batch across two blocks: what is left of one, and the next.
+                # A batch can span two blocks: the rest of one, and the next.
                 block, used = block.part(slice(used, None)).followed_by(next(parts)), 0
             batch, used = block.part(slice(used, used + size)), used + size
             weights = None if batch.weights is None else batch.weights.unsqueeze(0)
             yield batch.inputs, batch.targets.unsqueeze(0), weights
 
     def _blocks(self, seed: int) -> list[Block]:
-        """The stretch of the epoch's row groups for this process, in pieces of about ``buffer_rows``."""
+        """Return this process's row groups of an epoch, in blocks of about ``buffer_rows``."""
         order = np.random.default_rng(seed).permutation(len(self.table.groups)).tolist()
         total = sum(self.train_rows)
         low, high = (round(total * part / self.world) for part in (self.rank, self.rank + 1))
@@ -193,7 +193,7 @@ class StreamBatches:
         return blocks
 
     def _shuffled(self, blocks: list[Block], seed: int, skipped: int) -> Iterator[PreparedRows]:
-        """The rows of each block in random order, without the first ``skipped`` rows; the next block is read ahead."""
+        """Yield the shuffled rows of each block, without the first ``skipped`` rows; the next block is read ahead."""
         wanted = []
         for number, block in enumerate(blocks):
             size = _rows_in(block)
@@ -221,11 +221,11 @@ class StreamBatches:
     def _read(
         self, block: Block, number: int, skipped: int, seed: int, readers: ThreadPoolExecutor
     ) -> PreparedRows:
-        """Read, prepare and shuffle one block; each row has its place, whoever is first."""
+        """Read, prepare and shuffle one block; the position of a row does not depend on the threads."""
         places = np.random.default_rng((seed, number, self.rank)).permutation(_rows_in(block))
         bounds = np.cumsum([0] + [stop - begin for _, begin, stop in block])
         shuffled: list[PreparedRows] = []
-        # The first row group says what rows look like; room is made before the others come.
+        # The first row group shows the shape of rows, so memory can be allocated before the others arrive.
         self._place(block[0], places[: bounds[1]], len(places), shuffled)
         tasks = [
             readers.submit(self._place, entry, places[low:high], len(places), shuffled)
@@ -242,7 +242,7 @@ class StreamBatches:
         total: int,
         shuffled: list[PreparedRows],
     ) -> None:
-        """Prepare one row group, slice by slice, and write its rows where they belong."""
+        """Prepare one row group, slice by slice, and write its rows to their positions."""
         position, begin, stop = entry
         group = self.table.groups[position]
         mine = self.shares.drawn(position, group, "train")

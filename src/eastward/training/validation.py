@@ -1,4 +1,4 @@
-"""Held-out rows: what the members make of them, and how they score."""
+"""Predict and score held-out rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldRows", "held_out_logits", "predict_logits", "validate", "validate_once"]
 
-# Rows per forward pass outside training, so that evaluation needs little memory whatever the data: no more than
-# training itself does.
+# Rows per forward pass outside training, so that evaluation needs no more memory than training.
 EVALUATION_ROWS = 8_192
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows that this process judges the members by.
+    """The validation rows of this process.
 
     Attributes
     ----------
@@ -34,7 +33,7 @@ class HeldRows:
     weights : Tensor or None
         ``(K, V)``.
     inputs : Tensor, dict of Tensor or None
-        On the device, where one forward pass is enough; gathered anew for each pass where it is not.
+        On the device if one forward pass is enough; otherwise None, and gathered for each pass.
     """
 
     index: Tensor
@@ -44,7 +43,7 @@ class HeldRows:
 
 
 def validate(run: Run) -> None:
-    """Logits, losses and scores of the held-out rows of each member."""
+    """Compute logits, losses and scores of the held-out rows of each member."""
     held = run.held = run.held or _held_rows(run)
     run.processes.share_buffers(run.members)
     logits = predict_logits(run, held.index) if held.inputs is None else _logits(run, held.inputs)
@@ -62,7 +61,7 @@ def validate_once(run: Run) -> None:
 
 
 def _held_rows(run: Run) -> HeldRows:
-    """Look up the held-out rows, which stay as they are in every epoch."""
+    """Look up the held-out rows, which are the same in every epoch."""
     index, known = (run.processes.part(whole) for whole in padded(run.rows.valid))
     targets = run.rows.targets[index].clone()
     targets[~known] = IGNORED
@@ -72,9 +71,9 @@ def _held_rows(run: Run) -> HeldRows:
 
 
 def predict_logits(run: Run, index: Tensor) -> Tensor:
-    """Logits ``(K, V, C)`` in evaluation mode of the rows ``index``, ``(K, V)``."""
+    """Compute logits ``(K, V, C)`` of the rows ``index``, ``(K, V)``, in evaluation mode."""
     per_pass = max(1, EVALUATION_ROWS // len(index))
-    # One tensor for all parts: small results kept between large temporary ones would split the heap, which then grows.
+    # One tensor for all parts: small results between large temporary tensors would fragment the heap.
     logits = torch.empty(*index.shape, run.rows.num_outputs)
     for start in range(0, index.shape[1], per_pass):
         part = slice(start, start + per_pass)
@@ -88,9 +87,9 @@ def _inputs(run: Run, index: Tensor) -> Any:
 
 @torch.no_grad()
 def _logits(run: Run, inputs: Any) -> Tensor:
-    """Of one forward pass in evaluation mode, in float32 on the CPU."""
+    """Compute logits of one forward pass in evaluation mode, in float32 on the CPU."""
     run.model.eval()
-    # Among several processes each has rows of its own: nobody waits for another here.
+    # Each process has its own rows, so none waits for another here.
     network = run.members if run.processes.many else run.model
     with run.fabric.autocast():
         logits: Tensor = network(inputs)
@@ -98,7 +97,7 @@ def _logits(run: Run, inputs: Any) -> Tensor:
 
 
 def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows that some member did not train on, their logits, and the member (fold) each was held out from."""
+    """Return rows that some member was not trained on, their logits, and that member (fold)."""
     index, known = padded(run.rows.valid)
     run.processes.share_buffers(run.members)
     mine = predict_logits(run, run.processes.part(index))
