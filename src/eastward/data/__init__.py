@@ -1,4 +1,4 @@
-"""From a file or a frame to features and labels, with plain words when something is wrong with it."""
+"""Read features and labels from a file or a frame, with clear messages if something is wrong."""
 
 from eastward.data.columns import Column, conform, frame_columns
 from eastward.data.description import copies_across, describe_task

@@ -16,24 +16,24 @@ from eastward.data.labels import label_names
 __all__ = ["ClassRules", "SettledLabels", "renamed", "settled_labels"]
 
 CALLER = "load_task"
-# Classes with fewer rows than this are rare, if nobody says how many are.
+# Classes with fewer rows than this are rare by default.
 FEW_ROWS = 10
 
 
 @dataclass(frozen=True)
 class ClassRules:
-    """What to do with labels that are nearly alike, and with classes that are rare.
+    """Rules for labels that are nearly equal, and for rare classes.
 
     Attributes
     ----------
     merge_labels : bool
-        Make one class of labels that differ by case or blanks only.
+        Merge labels that differ only in case or blanks.
     min_rows : int, optional
-        Classes with fewer rows are rare; by default those with a single row, or with fewer than ten to merge.
+        Classes with fewer rows are rare; by default those with a single row, or, for merging, with fewer than ten.
     drop : bool
-        Leave the rows of rare classes out, instead of stopping.
+        Leave out the rows of rare classes, instead of stopping.
     merge_rare : str, optional
-        Make one class of this name of the rare ones.
+        Merge the rare classes into one of this name.
     """
 
     merge_labels: bool = False
@@ -49,7 +49,7 @@ class ClassRules:
 
 @dataclass(frozen=True)
 class SettledLabels:
-    """Labels, which of the rows they were made from are left, new names of old labels, and what was done."""
+    """Labels, the rows that are left, new names of old labels, and notes on what was done."""
 
     labels: NDArray[Any]
     kept: NDArray[np.bool_]
@@ -58,7 +58,7 @@ class SettledLabels:
 
 
 def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> SettledLabels:
-    """Labels after ``rules``; an error says which classes are too small to learn.
+    """Apply ``rules`` to labels; an error names classes that are too small to learn.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> Sett
 
 
 def renamed(column: pd.Series, names: Mapping[str, str]) -> pd.Series:
-    """``column`` with the labels that training used; spellings nobody has seen are looked up without case or blanks.
+    """Rename labels as in training; unknown spellings are looked up without case and blanks.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _folded(label: str) -> str:
 def _one_spelling(
     labels: NDArray[Any], rules: ClassRules
 ) -> tuple[NDArray[Any], dict[str, str], tuple[str, ...]]:
-    """Labels that differ by case or blanks: named, or given the name that is most frequent."""
+    """Report labels that differ only in case or blanks, or merge them under the most frequent name."""
     if labels.dtype.kind != "U":
         return labels, {}, ()
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -141,7 +141,7 @@ def _merged_rare(
 def _frequent(
     labels: NDArray[Any], target: str, rules: ClassRules
 ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """The rows whose class has enough of them, and what was left out."""
+    """Select the rows of classes with enough rows, and describe what was left out."""
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     dropping = rules.drop or (rules.min_rows is not None and rules.merge_rare is None)
     below = rules.rare_below if dropping else 2

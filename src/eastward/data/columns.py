@@ -1,4 +1,4 @@
-"""Columns and their kinds: what a table must look like for a model that was trained on another one."""
+"""Columns and their kinds, and how to bring a new table into the form of the training table."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
     "normalized",
 ]
 
-# From this many values on a text column is encoded by its letters instead of one column for each value.
+# A text column with this many values is encoded by its letters, not by one column for each value.
 CATEGORY_LIMIT = 40
-# The format of a column whose cells are text, whatever they look like.
+# The format of a column that stays text, whatever it looks like.
 AS_WRITTEN = "text"
 TRUTH = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
 @dataclass(frozen=True)
 class Column:
-    """Name and kind of a column; the kind is number, boolean, date, category or text.
+    """A column: its name and its kind (number, boolean, date, category or text).
 
-    ``format`` says how a file writes it, if that has to be known: ``1.234,5`` for numbers, ``%d.%m.%Y`` for dates,
-    ``text`` for cells that stay as they are written.
+    ``format`` says how the file writes it, if that matters: ``1.234,5`` for numbers, ``%d.%m.%Y`` for dates, ``text``
+    for cells that stay unchanged.
     """
 
     name: str
@@ -43,15 +43,14 @@ class Column:
     format: str | None = None
 
     def to_dict(self) -> dict[str, str]:
-        """For JSON; without the format if there is none."""
+        """Convert to a dictionary for JSON, without the format if there is none."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def normalized(frame: pd.DataFrame) -> pd.DataFrame:
     """Reduce a table to numbers, booleans, datetimes and strings, under names that are strings.
 
-    Categories become strings whatever they are made of: a category 3 is a name, not a number. Times in a zone
-    become UTC.
+    Categories become strings, even numeric ones: a category 3 is a name, not a number. Times with a zone become UTC.
     """
     names = [str(name) for name in frame.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -83,7 +82,7 @@ def _plain(series: pd.Series, name: str) -> pd.Series:
 
 
 def _objects(series: pd.Series, name: str) -> pd.Series:
-    """A column of Python objects, as what it holds; several kinds side by side become text."""
+    """Convert a column of Python objects to its real type; mixed types become text."""
     held = pd.api.types.infer_dtype(series, skipna=True)
     if held == "empty":
         return series.astype(float)
@@ -106,13 +105,13 @@ def _text(series: pd.Series) -> pd.Series:
 
 
 def names_as_text(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """``frame`` with numbers, dates and booleans in ``columns`` turned into text."""
+    """Turn numbers, dates and booleans in ``columns`` of ``frame`` into text."""
     changed = {name: _names(frame[name]) for name in columns if name in frame.columns}
     return frame.assign(**changed) if changed else frame
 
 
 def frame_columns(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> list[Column]:
-    """Name and kind of each column of a :func:`normalized` frame, with its format in the file if it has one.
+    """Return name, kind and format of each column of a :func:`normalized` frame.
 
     Examples
     --------
@@ -127,7 +126,7 @@ def frame_columns(frame: pd.DataFrame, formats: Mapping[str, str] | None = None)
 
 
 def column_kind(series: pd.Series) -> str:
-    """The kind of one column: number, boolean, date, category (few strings) or text (many)."""
+    """Return the kind of a column: number, boolean, date, category (few strings) or text (many)."""
     if pd.api.types.is_bool_dtype(series):
         return "boolean"
     if pd.api.types.is_datetime64_any_dtype(series):
@@ -138,21 +137,21 @@ def column_kind(series: pd.Series) -> str:
 
 
 def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 0) -> pd.DataFrame:
-    """``frame`` with exactly ``columns``, in their order and of their kinds.
+    """Bring ``frame`` to exactly ``columns``, in their order and of their kinds.
 
     Parameters
     ----------
     frame : DataFrame
-        A table, for example a part of a file; further columns are left out.
+        A table, for example a part of a file; other columns are left out.
     columns : sequence of Column
-        What the model was trained on.
+        The columns of training.
     first_row : int, default=0
-        How many rows of the file came before, for messages.
+        Number of earlier rows in the file, for messages.
 
     Returns
     -------
     DataFrame
-        A copy only where something had to change.
+        Copied only if something had to change.
 
     Examples
     --------
@@ -170,7 +169,7 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
         expected = f"a table with the {len(columns)} columns of the training data"
         _messages.fail("predict", "data", expected, got, advice)
     parts = {column.name: _as_kind(frame[column.name], column, first_row) for column in columns}
-    # With its index given, pandas does not compare the indices of all columns, which takes longer than a model does.
+    # With a given index, pandas does not compare the indices of all columns, which takes longer than the model itself.
     return pd.DataFrame(parts, index=frame.index, copy=False)
 
 
@@ -195,7 +194,7 @@ def _as_kind(series: pd.Series, column: Column, first_row: int) -> pd.Series:
 
 
 def column_kind_fast(series: pd.Series) -> str:
-    """Like :func:`column_kind`, without counting values: every string column is text."""
+    """Return the kind of a column without counting values: every string column is text."""
     is_text = not pd.api.types.is_numeric_dtype(series) and series.dtype.kind in "OUT"
     return "text" if is_text else column_kind(series)
 
@@ -207,7 +206,7 @@ def _numbers(series: pd.Series, column: Column) -> pd.Series:
 
 
 def _names(series: pd.Series) -> pd.Series:
-    """Numbers that stand for names: 3.0 was written as 3 where no value was missing."""
+    """Turn numbers into names; 3.0 becomes 3, as it was written where no value was missing."""
     if pd.api.types.is_float_dtype(series):
         known = series.dropna()
         if (known == np.floor(known)).all():
@@ -219,7 +218,7 @@ def _check_converted(
     series: pd.Series, converted: pd.Series, column: Column, first_row: int
 ) -> None:
     lost = (series.notna() & converted.isna()).to_numpy()
-    # What skrub reads as a missing value in training is one here, too.
+    # Words that skrub treats as missing in training are missing here, too.
     lost = lost & ~series.astype(object).isin(MISSING_WORDS).to_numpy()
     if not lost.any():
         return

@@ -1,8 +1,8 @@
-"""A fitted vectorizer applied column by column: what skrub learnt, without its dozen passes over the table.
+"""Apply a fitted vectorizer column by column, much faster than skrub for few rows.
 
-skrub's ``TableVectorizer`` is made for whole tables. For each of its steps it takes the table apart and puts it
-together again, which costs two milliseconds for a column, however few rows there are. A model that is asked for one
-row at a time would spend nearly all of its time there.
+skrub's ``TableVectorizer`` is made for whole tables. Each of its steps takes the table apart and puts it together
+again, which costs two milliseconds per column, however few rows there are. A model that predicts one row at a time
+would spend nearly all of its time there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Encode = Callable[[pd.Series], NDArray[np.float32]]
 
 
 class ColumnwiseVectorizer:
-    """The transformation of a fitted :func:`~eastward.data.make_vectorizer`, one column at a time.
+    """A fitted :func:`~eastward.data.make_vectorizer` that transforms one column at a time.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ColumnwiseVectorizer:
 
     def __init__(self, vectorizer: Pipeline) -> None:
         table, fill = vectorizer.named_steps["columns"], vectorizer.named_steps["fill"]
-        # A column without an encoder is a constant one, which skrub left out.
+        # A column without an encoder is constant, and skrub left it out.
         self._encoders: dict[str, Encode] = {
             name: _encoder(table.all_processing_steps_[name], table.transformers_[name])
             for name in table.feature_names_in_
@@ -52,7 +52,7 @@ class ColumnwiseVectorizer:
         self._with_gaps = np.asarray(fill.indicator_.features_)
 
     def transform(self, table: pd.DataFrame) -> NDArray[np.float32]:
-        """Float32 ``(rows, features)`` without gaps, as ``vectorizer.transform`` gives it."""
+        """Transform to float32 ``(rows, features)`` without gaps, like ``vectorizer.transform``."""
         parts = [encode(table[name]) for name, encode in self._encoders.items()]
         joined = finite_float32(np.hstack([np.empty((len(table), 0), np.float32), *parts]))
         missing = np.isnan(joined)
@@ -61,8 +61,8 @@ class ColumnwiseVectorizer:
 
 
 def _encoder(steps: Iterable[Any], last: Any) -> Encode:
-    """How skrub encodes one column: its own steps, or a short cut for numbers and for words with an indicator each."""
-    # What comes after the encoder only converts its outputs to float.
+    """Return skrub's steps for one column, or a shortcut for numbers and for one-hot text."""
+    # Later steps only convert the encoder's output to float.
     own = [step for step in steps if hasattr(step, "transform")]
     in_steps = _Steps(own)
     if isinstance(last, OneHotEncoder):
@@ -72,7 +72,7 @@ def _encoder(steps: Iterable[Any], last: Any) -> Encode:
 
 
 class _Numbers:
-    """Numbers pass; what is not a number by its type goes through skrub's steps."""
+    """Passes numbers through; other types go through skrub's steps."""
 
     def __init__(self, otherwise: Encode) -> None:
         self.otherwise = otherwise
@@ -86,7 +86,7 @@ class _Numbers:
 
 
 class _Words:
-    """One indicator for each word of training; other words have none."""
+    """One indicator for each text value of training; other values have none."""
 
     def __init__(self, words: Iterable[Any], null_words: Iterable[str]) -> None:
         self.null_words = frozenset(null_words)
@@ -118,7 +118,7 @@ class _Words:
 
 
 class _Steps:
-    """The fitted steps of skrub, on their one column."""
+    """The fitted steps of skrub for one column."""
 
     def __init__(self, steps: list[Any]) -> None:
         self.steps = steps

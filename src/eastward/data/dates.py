@@ -37,9 +37,9 @@ LOOKED_AT = 50
 def date_formats(
     frame: pd.DataFrame, columns: Sequence[str], *, day_first: bool = False
 ) -> dict[str, str]:
-    """How the text columns that hold dates write them, as ``strptime`` formats.
+    """Find text columns of dates, and their ``strptime`` formats.
 
-    ``03/04/2023`` alone may be in March or in April: then the other columns decide, or ``day_first`` does.
+    ``03/04/2023`` alone may be in March or in April. Then the other columns decide, or ``day_first``.
 
     Examples
     --------
@@ -58,11 +58,11 @@ def date_formats(
 
 
 def possible_dates(series: pd.Series) -> list[str]:
-    """Every format that all cells of a text column follow."""
+    """Return every format that all cells of a text column follow."""
     cells = pd.Series(series.dropna().unique()).astype("str").str.strip()
     cells = cells[~cells.isin(MISSING_WORDS)]
     few = cells.head(LOOKED_AT)
-    # Day, month and year: a number alone is not a date.
+    # Day, month and year are needed: a number alone is not a date.
     if few.empty or not few.str.contains(r"\w\W+\w+\W+\d").all():
         return []
     return [
@@ -73,19 +73,19 @@ def possible_dates(series: pd.Series) -> list[str]:
 
 
 def parse_dates(series: pd.Series, text: str | None) -> pd.Series:
-    """The dates in ``series``, written as ``text`` says (None: ISO 8601); a cell that holds none is missing."""
+    """Parse dates in the format ``text`` (None: ISO 8601); other cells are missing."""
     cells = series.str.strip() if pd.api.types.is_string_dtype(series) else series
     found = pd.to_datetime(cells, format=text or ISO, errors="coerce", utc=True)
     return found.dt.tz_localize(None)
 
 
 def date_shown(text: str) -> str:
-    """An example of a format.
+    """Return an example of a format.
 
     Examples
     --------
     >>> date_shown("%d.%m.%Y")
     '31.12.2023'
     """
-    example = datetime(2023, 12, 31, 18, 5)  # noqa: DTZ001 - for people to read
+    example = datetime(2023, 12, 31, 18, 5)  # noqa: DTZ001 - an example for readers
     return example.date().isoformat() if text == ISO else example.strftime(text)

@@ -1,4 +1,4 @@
-"""What a person should know about a table before training: classes, imbalance, and what looks wrong."""
+"""Describe a table before training: classes, imbalance, and what looks wrong."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from eastward.data.task import Task
 
 __all__ = ["copies_across", "describe_task"]
 
-# A column that names its rows: nearly all values differ. Few rows prove nothing.
+# A column is an id if nearly all values differ; with few rows that proves nothing.
 ID_SHARE, ID_ROWS = 0.99, 20
-# A column that leaves so few of the mistakes that the largest class alone makes is suspicious.
+# A column is suspicious if it alone leaves only this share of the mistakes of the largest class.
 LEAK_MISTAKES = 0.02
 MOSTLY_MISSING = 0.95
 NUMBERS_IN_TEXT = 0.8
 FEW_ROWS = 10
-# One sentence for all columns of a kind.
+# One sentence for all columns with the same remark.
 GROUPED = {
     "constant": "the same value in every row, so left out: {}",
     "empty": "no value at all, so left out: {}",
@@ -33,7 +33,7 @@ GROUPED = {
 
 
 def describe_task(task: Task) -> dict[str, Any]:
-    """Facts about a task as a plain dictionary, with warnings in sentences.
+    """Describe a task as a plain dictionary, with warnings in sentences.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def describe_task(task: Task) -> dict[str, Any]:
 
 
 def copies_across(features: pd.DataFrame, held: NDArray[np.bool_]) -> int:
-    """How many of the rows that are ``held`` out have an exact copy among the others.
+    """Count the ``held`` out rows that have an exact copy among the others.
 
     Examples
     --------
@@ -125,10 +125,10 @@ def _rare_classes(codes: NDArray[np.intp], names: list[str]) -> Iterator[str]:
 
 
 def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> int | None:
-    """How many rows a rule from the column's values to classes gets wrong, if it is suspiciously good; else None.
+    """Count the mistakes of a rule from one column to classes, if it is suspiciously good; else None.
 
-    Suspicious is a rule that corrects all but 2 % of the mistakes which the largest class alone makes. Values must
-    occur often enough to be no accident.
+    A rule is suspicious if it corrects all but 2 % of the mistakes of always taking the largest class. Values must
+    occur often enough not to be chance.
     """
     values = pd.factorize(series, use_na_sentinel=False)[0]
     kinds = int(values.max()) + 1
@@ -143,9 +143,9 @@ def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> 
 
 
 def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
-    """What is odd about a column: a key of ``GROUPED``, a sentence of its own, or nothing.
+    """Return what is odd about a column: a key of ``GROUPED``, a sentence, or nothing.
 
-    ``first`` marks the rows that are not copies of earlier ones: an id is copied with its row.
+    ``first`` marks the rows that are not copies of earlier ones, because an id is copied with its row.
     """
     name, known = column.name, series.dropna()
     missing = 1 - len(known) / len(series)
@@ -166,10 +166,10 @@ def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
     if len(known) < ID_ROWS or distinct < ID_SHARE * len(known):
         return False
     if column.kind == "text":
-        # Sentences differ from row to row as well; an id is one word.
+        # Sentences differ from row to row, too, but an id is one word.
         return not known.head(1000).str.strip().str.contains(r"\s").any()
     if column.kind == "number" and pd.api.types.is_integer_dtype(known):
-        # 1, 2, 3 … without big gaps, in whatever order: row numbers, not amounts.
+        # 1, 2, 3 … without large gaps, in any order, are row numbers and not amounts.
         return int(known.max()) - int(known.min()) < 2 * len(known)
     return False
 

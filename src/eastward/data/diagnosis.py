@@ -1,4 +1,4 @@
-"""What is wrong with a file that cannot be read: which line, which byte, and what to do about it."""
+"""Explain why a file cannot be read: which line, which byte, and what to do."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"
 
 @contextmanager
 def explained(path: Path, form: FileFormat, encoding: str) -> Iterator[None]:
-    """Turn what Arrow says about a damaged file into a sentence that names the place."""
+    """Turn Arrow's error about a damaged file into a sentence that names the place."""
     try:
         yield
     except (pa.ArrowException, UnicodeError, EOFError) as error:
         raise _explanation(path, form, encoding, error) from error
     except OSError as error:
-        if error.errno is not None:  # the system's own: no permission, a broken disk
+        if error.errno is not None:  # an error of the system, such as a missing permission
             raise
         raise _explanation(path, form, encoding, error) from error
 
@@ -61,7 +61,7 @@ def _explanation(path: Path, form: FileFormat, encoding: str, error: Exception) 
 
 
 def _fail_by_words(path: Path, form: FileFormat, words: str) -> None:
-    """No place was found: say what Arrow said, and for binary files what that usually means."""
+    """Repeat Arrow's error if no place was found, with the usual cause for binary files."""
     if form.is_text:
         expected = f"a {form.kind.upper()} file whose columns hold one kind of value each"
         advice = "Look at that value, or convert the file to Parquet."
@@ -77,7 +77,7 @@ def _check_decompression(path: Path, form: FileFormat) -> None:
     read, line = 0, 1
     try:
         with bytes_of(path, form) as stream:
-            # Small steps: a step that fails gives nothing, and what came before it names the place.
+            # Small steps, because a failed step returns nothing and the steps before it show the place.
             while chunk := stream.read(STEP):
                 read += len(chunk)
                 line += chunk.count(b"\n")
@@ -122,7 +122,7 @@ def _fail_undecodable(path: Path, form: FileFormat, encoding: str, at: int, line
 
 
 def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
-    """Name the first line whose number of fields is not that of the header."""
+    """Report the first line whose number of fields differs from the header."""
     separator = separator_of(path, form, encoding)
     with _lines(path, form, encoding) as lines:
         reader = csv.reader(lines, delimiter=separator)
@@ -140,7 +140,7 @@ def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
 
 
 def _check_conversion(path: Path, form: FileFormat, encoding: str, words: str) -> None:
-    """Name the column and the value that Arrow stumbled over; it counts columns, people read names."""
+    """Report the column and the value that Arrow could not convert, by name instead of number."""
     found = CONVERSION.search(words)
     if found is None:
         return
@@ -157,7 +157,7 @@ def _check_conversion(path: Path, form: FileFormat, encoding: str, words: str) -
 def _find_value(
     path: Path, form: FileFormat, encoding: str, column: int, value: str
 ) -> tuple[str, int | None]:
-    """Name of a column and the line of a value in it: Arrow's threads do not count lines."""
+    """Find the name of a column and the line of a value, which Arrow's threads do not count."""
     with _lines(path, form, encoding) as lines:
         reader = csv.reader(lines, delimiter=separator_of(path, form, encoding))
         name = next(reader)[column]
@@ -168,7 +168,7 @@ def _find_value(
 
 
 def _check_json_lines(path: Path, form: FileFormat, encoding: str) -> None:
-    """Name the first line that is not a JSON object, or where a column changes its type."""
+    """Report the first line that is not a JSON object, or where a column changes its type."""
     seen: dict[str, type] = {}
     with _lines(path, form, encoding) as lines:
         for number, line in enumerate(lines, start=1):
@@ -197,7 +197,7 @@ def _check_types(record: dict[str, Any], seen: dict[str, type], where: str) -> N
 
 
 def check_quotes(path: Path, form: FileFormat) -> None:
-    """A quote that is never closed swallows the rest of the file without any other sign."""
+    """Check that all quotes are closed; an open quote silently swallows the rest of the file."""
     quotes, last, line = 0, 0, 1
     with bytes_of(path, form) as stream:
         while chunk := stream.read(CHUNK):

@@ -1,4 +1,4 @@
-"""Which kind of file this is, how it is compressed, and what separates its fields."""
+"""Detect the kind of a file, its compression, and the separator of its fields."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SUFFIXES = {
     ".xlsm": "xlsx",
 }
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-# Files that hold several tables, one of which can be named behind a #; and what is read but not written.
+# Files with several tables, of which one can be named after a #; and formats that are read but not written.
 PARTED = (".zip", ".xlsx", ".xlsm")
 READ_ONLY = ("json", "xlsx")
 DELIMITED = ("csv", "tsv")
@@ -53,7 +53,7 @@ SEPARATORS = (",", ";", "\t", "|")
 
 @dataclass(frozen=True)
 class FileFormat:
-    """What the name of a file says about its content."""
+    """The format of a file, according to its name."""
 
     kind: str
     compression: str | None = None
@@ -61,17 +61,17 @@ class FileFormat:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is made of lines that people can read."""
+        """Whether the file consists of lines of text."""
         return self.kind in TEXT
 
     @property
     def is_delimited(self) -> bool:
-        """Whether its cells are text between separators."""
+        """Whether the cells are text between separators."""
         return self.kind in DELIMITED
 
 
 def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat:
-    """The format that the suffixes of ``path`` name.
+    """Return the format that the suffixes of ``path`` name.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat
 
 
 def file_and_part(path: Path) -> tuple[Path, str | None]:
-    """A file, and the sheet or member of it that is meant: ``book.xlsx#Claims``.
+    """Split a path such as ``book.xlsx#Claims`` into the file and its sheet or member.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def file_and_part(path: Path) -> tuple[Path, str | None]:
 
 
 def chosen_part(names: Sequence[str], part: str | None, path: Path, kind: str) -> str:
-    """The sheet or member to read: the one that is named, or the only one."""
+    """Return the sheet or member to read: the named one, or the only one."""
     if part in names:
         return str(part)
     shown = ", ".join(repr(name) for name in names[:8])
@@ -128,7 +128,7 @@ def chosen_part(names: Sequence[str], part: str | None, path: Path, kind: str) -
 
 
 def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
-    """The format of the only table in a ZIP archive, or of the one that is named."""
+    """Return the format of the only table in a ZIP archive, or of the named one."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if _is_a_table(name)]
@@ -140,16 +140,16 @@ def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
 
 
 def _is_a_table(name: str) -> bool:
-    """Whether a member holds rows; systems add folders and hidden files."""
+    """Whether a member holds rows, because systems add folders and hidden files."""
     path = Path(name)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     return SUFFIXES.get(path.suffix.lower()) in TEXT and not hidden
 
 
 def check_encoding(encoding: str, caller: str) -> None:
-    """Refuse a name that Python knows no encoding by."""
+    """Refuse a name that is not a text encoding of Python."""
     try:
-        # Python also has encodings between bytes and bytes, such as base64.
+        # Python also has encodings from bytes to bytes, such as base64.
         "".encode(encoding)
     except (LookupError, TypeError):
         advice = "Common ones are utf-8, cp1252, latin-1 and utf-16."
@@ -157,14 +157,14 @@ def check_encoding(encoding: str, caller: str) -> None:
 
 
 def bytes_of(path: Path, form: FileFormat) -> Any:
-    """The decompressed bytes of ``path``, as a stream."""
+    """Open ``path`` as a stream of decompressed bytes."""
     if form.member is not None:
         return pa.PythonFile(zipfile.ZipFile(file_and_part(path)[0]).open(form.member), mode="r")
     return pa.input_stream(str(path), compression=form.compression)
 
 
 def separator_of(path: Path, form: FileFormat, encoding: str) -> str:
-    """What separates the fields: a tab in TSV; in CSV what the first line has most of, a comma in doubt."""
+    """Return the separator: a tab in TSV; in CSV the most frequent one in the first line, or a comma."""
     if form.kind == "tsv":
         return "\t"
     with bytes_of(path, form) as stream:

@@ -1,4 +1,4 @@
-"""Labels: from a column to classes, and from another table's column to those classes."""
+"""Turn a column into classes, and another table's column into the same classes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from eastward.data.columns import TRUTH, column_kind
 __all__ = ["check_one_type", "class_labels", "label_codes", "label_names"]
 
 CALLER = "load_task"
-# Numbers of more values than this are amounts, not names of classes; fewer if they have decimals.
+# Numbers with more distinct values are amounts, not names of classes; the limit is lower for decimals.
 MAX_NUMERIC_CLASSES = 100
 MAX_DECIMAL_CLASSES = 20
 
 
 def label_names(labels: NDArray[Any]) -> list[str]:
-    """Labels as people write them."""
+    """Format labels as people write them."""
     return [str(label) for label in labels.tolist()]
 
 
 def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
-    """A column without missing values as strings, integers or booleans."""
+    """Convert a column without missing values to strings, integers or booleans."""
     kind = column_kind(column)
     if kind == "date":
         advice = "Make a column of classes of it first."
@@ -41,7 +41,7 @@ def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
 
 
 def label_codes(column: pd.Series, classes: NDArray[Any], target: str) -> NDArray[np.int64]:
-    """Positions of the values of ``column`` among ``classes``, however the file wrote them; -1 if missing.
+    """Return the positions of ``column`` among ``classes``, however the file writes them; -1 if missing.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def label_codes(column: pd.Series, classes: NDArray[Any], target: str) -> NDArra
 
 
 def check_one_type(column: pd.Series, target: str) -> None:
-    """Refuse labels such as 1 and "1" side by side: nobody knows whether they are one class."""
+    """Refuse a mixture of labels such as 1 and "1", which may or may not be one class."""
     if not pd.api.types.is_object_dtype(column):
         return
     held = column.dropna()

@@ -17,12 +17,12 @@ __all__ = [
     "number_formats",
 ]
 
-# What people write into a cell that has no value, besides leaving it empty.
+# What people write into a cell without a value, if they do not leave it empty.
 MISSING_WORDS = ("", "?", "-", "--", "–", "—", "N/A", "n/a", "n.a.", "NULL", "None", "none", "nan")
 CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|AUD|CAD|NZD|BRL|ZAR|KRW|TRY|MXN"
 CURRENCY = rf"(?:US|A|C|R)?\p{{Sc}}|{CODES}|kr\.?|zł|Kč|Ft|Fr\.?"
 PLAIN = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
-# Blanks of every width are one, and so are the signs for minus and for thousands in Switzerland.
+# Unifies blanks of every width, minus signs, and the Swiss signs for thousands.
 SPELLINGS = {r"[\x{00A0}\x{2007}\x{2009}\x{202F}]": " ", "[’ʼ]": "'", "[−‒]": "-"}
 
 
@@ -35,9 +35,9 @@ class NumberFormat:
     decimal : str
         A point or a comma.
     thousands : str
-        What may stand between groups of three digits.
+        The separator between groups of three digits.
     currency : str
-        The currency that the cells name, if any.
+        The currency in the cells, if any.
 
     Examples
     --------
@@ -51,12 +51,12 @@ class NumberFormat:
 
     @property
     def text(self) -> str:
-        """An example, which is also how the format is stored."""
+        """An example of the format, which also stores it."""
         return f"1{self.thousands}234{self.decimal}5 {self.currency}".strip()
 
     @classmethod
     def from_text(cls, text: str) -> NumberFormat:
-        """The format of an example such as ``1.234,5 €``.
+        """Return the format of an example such as ``1.234,5 €``.
 
         Examples
         --------
@@ -77,13 +77,13 @@ class NumberFormat:
         )
 
     def parts(self, cells: pa.Array) -> pa.StructArray:
-        """The cells taken apart; null where one is not a number of this format."""
+        """Split the cells into parts; null where a cell is not a number of this format."""
         found = pc.extract_regex(cells, self.pattern)
         balanced = pc.equal(pc.equal(found.field("open"), "("), pc.equal(found.field("close"), ")"))
         return pc.if_else(pc.and_(pc.is_valid(found), balanced), found, None)
 
     def parse(self, series: pd.Series) -> pd.Series:
-        """The numbers in ``series``; a cell that holds none is missing.
+        """Parse the numbers in ``series``; other cells are missing.
 
         A percentage is a share: ``8 %`` is 0.08. Parentheses make a number negative, as in accounting.
         """
@@ -128,22 +128,22 @@ def number_formats(
     decimal: str | None = None,
     otherwise: str = ".",
 ) -> dict[str, NumberFormat]:
-    """How the text columns of a table that hold dressed-up numbers write them.
+    """Find text columns with formatted numbers, and their formats.
 
-    A column counts if every cell is a number or a word for a missing value, and one of them at least is not a
-    plain number. ``1,234`` alone may be one or a thousand: then the other columns decide, or ``decimal`` does;
-    without either, ``otherwise`` does.
+    Every cell of such a column is a number or a word for a missing value, and at least one is not a plain number.
+    ``1,234`` alone may be about one or above a thousand. Then the other columns decide, or ``decimal``, or finally
+    ``otherwise``.
 
     Parameters
     ----------
     frame : DataFrame
         A table.
     columns : sequence of str
-        The text columns to look at.
+        The text columns to check.
     decimal : {".", ","}, optional
-        The decimal sign where a column could be read both ways.
+        The decimal sign, if a column could be read both ways.
     otherwise : {".", ","}, default="."
-        The decimal sign where nothing else tells.
+        The decimal sign, if nothing else decides.
 
     Returns
     -------
@@ -171,10 +171,10 @@ def number_formats(
 
 
 def possible_formats(series: pd.Series) -> list[NumberFormat]:
-    """Every format that all cells of a text column follow; none if they are plain numbers, or words."""
+    """Return every format that all cells of a text column follow; none for plain numbers or words."""
     cells = _distinct_cells(series)
     cells = cells.filter(pc.invert(pc.is_in(cells, pa.array(MISSING_WORDS))))
-    # A look at a few cells spares most columns the rest.
+    # Checking a few cells first rules out most columns.
     few = cells.slice(0, 50)
     if not len(cells) or not pc.all(pc.match_substring_regex(few, r"\d")).as_py():
         return []
@@ -190,7 +190,7 @@ def possible_formats(series: pd.Series) -> list[NumberFormat]:
 
 
 def could_be_either(series: pd.Series) -> bool:
-    """Whether the commas or points of a column may stand for decimals and for thousands.
+    """Whether the commas or points of a column could mean decimals as well as thousands.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def could_be_either(series: pd.Series) -> bool:
 
 
 def groups_by_points(series: pd.Series) -> bool:
-    """Whether every point of a text column may separate thousands, as in 12.500 where decimals have commas.
+    """Whether every point of a text column may separate thousands, as in 12.500.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def groups_by_points(series: pd.Series) -> bool:
 
 
 def _currencies(parts: pa.StructArray) -> list[str]:
-    """The currencies that cells name: amounts of several are not comparable."""
+    """Return the currencies in the cells, because amounts in several are not comparable."""
     named = {*parts.field("prefix").unique().to_pylist()}
     return sorted((named | {*parts.field("suffix").unique().to_pylist()}) - {"", None})
 
@@ -225,7 +225,7 @@ def _distinct_cells(series: pd.Series) -> pa.Array:
 
 
 def _cells(series: pd.Series) -> pa.Array:
-    """The cells in one piece, with one blank, one minus and one apostrophe."""
+    """Join the cells, with one kind of blank, minus and apostrophe."""
     cells = pa.array(series, pa.string(), from_pandas=True)
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     for pattern, plain in SPELLINGS.items():

@@ -1,4 +1,4 @@
-"""Which rows belong together, and which came first: what splits must not tear apart."""
+"""Groups and times of rows, which splits must respect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALLER = "load_task"
 
 
 class RowOrder(NamedTuple):
-    """Groups and ranks in time of rows, as numbers, and sentences on them."""
+    """Groups of rows and their order in time, as numbers, with notes."""
 
     groups: NDArray[np.int64] | None
     times: NDArray[np.int64] | None
@@ -25,7 +25,7 @@ class RowOrder(NamedTuple):
 
 
 def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOrder:
-    """Groups from the column ``group`` and ranks from the column ``time``.
+    """Read groups from the column ``group``, and ranks from the column ``time``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Each column of a table at a glance: gaps, values, distribution, and how much it tells about the target."""
+"""Profile each column of a table: gaps, values, distribution, and association with the target."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from eastward.data.task import Task
 
 __all__ = ["profile_task"]
 
-# Associations are measured on so many rows, and for so many columns: their pairs grow with the square.
+# Associations use at most this many rows and columns, because pairs grow with the square.
 ASSOCIATION_ROWS, ASSOCIATION_COLUMNS = 2000, 60
-# Columns that a report can show.
+# The most columns that a report shows.
 MAX_COLUMNS = 300
 BINS, TOP_VALUES, LONGEST_VALUE = 12, 5, 40
-# A histogram ends so many interquartile ranges beyond the quartiles, or one outlier would push all others into one bar.
+# A histogram ends this many interquartile ranges beyond the quartiles; otherwise one outlier would squeeze it.
 FENCE = 3.0
-# Two columns that tell nearly the same.
+# From this association on, two columns say nearly the same.
 ALIKE, MOST_ALIKE = 0.9, 10
 
 
 def profile_task(task: Task) -> dict[str, Any]:
-    """Facts about every column, ready for JSON.
+    """Collect facts about every column, ready for JSON.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def profile_task(task: Task) -> dict[str, Any]:
 
     Notes
     -----
-    Cramér's V is :func:`skrub.column_associations`, as in skrub's ``TableReport``, but numbers enter by their rank:
-    bins of equal width would put all rows but an outlier into one.
+    Cramér's V is :func:`skrub.column_associations`, as in skrub's ``TableReport``, but numbers are replaced by ranks.
+    Bins of equal width would put all rows but an outlier into one bin.
 
     Examples
     --------
@@ -115,8 +115,8 @@ def _short(value: Any) -> str:
 def _associations(
     task: Task, columns: list[Column]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Cramér's V of each column with the target, and pairs of columns that tell nearly the same."""
-    # Loaded here, as in the vectoriser: whoever reads a table need not wait for skrub.
+    """Compute Cramér's V of each column with the target, and pairs of columns that say nearly the same."""
+    # Imported here, so that reading a table need not wait for skrub.
     from skrub import column_associations  # noqa: PLC0415
 
     names = [column.name for column in columns[:ASSOCIATION_COLUMNS]]

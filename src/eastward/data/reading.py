@@ -1,4 +1,4 @@
-"""Files and frames to pandas frames, whole or in parts that fit into memory."""
+"""Read files and frames into pandas frames, whole or in parts that fit into memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from eastward.data.whole_files import read_json, read_workbook
 __all__ = ["count_rows", "iter_tables", "read_table", "source_name", "table_columns"]
 
 ROWS_PER_BATCH = 65_536
-# Formats without a way to read a part.
+# Formats that cannot be read in parts.
 WHOLE = ("json", "xlsx")
 
 
@@ -38,7 +38,7 @@ def read_table(
     encoding: str = "utf-8",
     as_text: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """A file or frame as a pandas frame of numbers, booleans, datetimes and strings.
+    """Read a file or frame into a pandas frame of numbers, booleans, datetimes and strings.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def read_table(
     columns : sequence of str, optional
         Only these, in this order.
     encoding : str, default="utf-8"
-        Of text files.
+        Encoding of text files.
     as_text : sequence of str
         Columns whose cells stay as they are written: ``007`` is not 7.
 
@@ -89,9 +89,9 @@ def iter_tables(
     kinds: Sequence[Column] | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[pd.DataFrame]:
-    """The rows of a file or frame in parts of ``rows_per_batch``, the last one smaller.
+    """Yield the rows of a file or frame in parts of ``rows_per_batch``; the last one may be smaller.
 
-    No more than a few parts are in memory at a time, whatever the size of the file.
+    Only a few parts are in memory at a time, whatever the size of the file.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def iter_tables(
     columns : sequence of str, optional
         Only these; see :func:`table_columns` for what there is.
     kinds : sequence of Column, optional
-        Kinds of columns that are known; in text files the others are guessed from the first megabytes.
+        Known kinds of columns; in text files the others are guessed from the first megabytes.
     encoding : str, default="utf-8"
-        Of text files.
+        Encoding of text files.
 
     Yields
     ------
@@ -131,7 +131,7 @@ def iter_tables(
 
 
 def table_columns(source: Any, *, encoding: str = "utf-8") -> list[str]:
-    """Names of the columns, without reading the rows.
+    """Return the names of the columns, without reading the rows.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def table_columns(source: Any, *, encoding: str = "utf-8") -> list[str]:
 
 
 def _header(path: Path, encoding: str) -> list[str]:
-    """Names of the columns of a text file without any row."""
+    """Return the names of the columns of a text file without rows."""
     form = file_format(path, "read_table")
     if not form.is_delimited:
         return []
@@ -163,7 +163,7 @@ def _header(path: Path, encoding: str) -> list[str]:
 
 
 def count_rows(source: Any) -> int | None:
-    """How many rows there are, if that is known without reading them."""
+    """Return the number of rows, if it is known without reading them."""
     if not isinstance(source, str | Path):
         return len(source)
     if file_format(_existing(source), "read_table").kind == "parquet":
@@ -172,7 +172,7 @@ def count_rows(source: Any) -> int | None:
 
 
 def source_name(source: Any) -> str:
-    """What to call ``source`` in messages and reports."""
+    """Return the name of ``source`` in messages and reports."""
     return Path(source).name if isinstance(source, str | Path) else "the table"
 
 
@@ -217,7 +217,7 @@ def _chosen(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFr
 
 
 def fail_no_column(caller: str, argument: str, column: str, table: pd.DataFrame, name: str) -> None:
-    """Say that ``table`` has no such column, and which ones it has."""
+    """Raise an error that ``table`` has no such column, and list its columns."""
     known = [str(known) for known in table.columns]
     by_letters = {label.lower(): label for label in known}
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
@@ -244,7 +244,7 @@ def _read(
     with text_stream(path, form, encoding) as stream:
         if form.kind == "jsonl":
             table = pa.json.read_json(stream)
-            table.validate(full=True)  # JSON is read without a look at its letters
+            table.validate(full=True)  # JSON needs no check of its encoding
             return table
         types = dict.fromkeys(as_text, pa.string())
         options = csv_options(path, form, encoding, types)
@@ -260,8 +260,8 @@ def _batches(
     encoding: str,
 ) -> Iterator[pa.RecordBatch]:
     if form.kind == "parquet":
-        # Through a small buffer: pages of a mapped file would count as memory until somebody else needs it.
-        # And not read ahead: Arrow would keep the bytes of all row groups until the last one is done.
+        # Through a small buffer, because pages of a mapped file would count as used memory.
+        # Without reading ahead, because Arrow would keep the bytes of all row groups until the end.
         file = pa.parquet.ParquetFile(path, buffer_size=BLOCK_BYTES, pre_buffer=False)
         wanted = _present(columns, file.schema_arrow.names)
         yield from file.iter_batches(batch_size=rows, columns=wanted)
@@ -280,7 +280,7 @@ def _whole(path: Path, form: FileFormat, encoding: str) -> pa.Table:
 
 
 def _arrow_batches(path: Path) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
-    """The batches of an Arrow file or stream, memory-mapped, and their schema."""
+    """Return the memory-mapped batches of an Arrow file or stream, and their schema."""
     mapped = pa.memory_map(str(path))
     try:
         file = pa.ipc.open_file(mapped)
@@ -296,7 +296,7 @@ def _present(columns: Sequence[str] | None, known: Sequence[str]) -> list[str] |
 
 
 def _exact_sizes(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Deal rows out in parts of exactly ``rows``, so that results do not depend on how a file is stored."""
+    """Regroup rows into parts of exactly ``rows``, so that results do not depend on the layout of a file."""
     waiting: list[pa.Table] = []
     count = 0
     for batch in batches:
@@ -314,7 +314,7 @@ def _exact_sizes(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Ta
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """An Arrow table as a :func:`~eastward.data.columns.normalized` frame."""
+    """Convert an Arrow table to a :func:`~eastward.data.columns.normalized` frame."""
     for position, field in enumerate(table.schema):
         wanted = _plain_type(field)
         if wanted is not None:
@@ -325,7 +325,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def _plain_type(field: pa.Field) -> pa.DataType | None:
-    """What to cast a column to before pandas sees it; None for types that pandas has."""
+    """Return the type to cast a column to before pandas gets it; None for types that pandas has."""
     kind = field.type
     if pa.types.is_nested(kind):
         advice = "Spread it over several columns, or leave it out."

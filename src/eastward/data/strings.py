@@ -1,4 +1,4 @@
-"""Text columns of large tables: what occurs a thousand times is encoded once."""
+"""Encode text columns of large tables, each distinct text once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["DistinctStringEncoder"]
 
 
 class DistinctStringEncoder(StringEncoder):  # type: ignore[misc]
-    """skrub's ``StringEncoder``, which looks at each distinct text of a column once.
+    """A ``StringEncoder`` of skrub that encodes each distinct text of a column once.
 
     Cutting texts into pieces of three and four letters takes most of the time of preprocessing, and a column of
-    millions of rows seldom holds millions of texts. A row depends on its own text alone, so the numbers are the
-    same to the last bit. Fitting needs to know how often texts occur, and sees all rows.
+    millions of rows seldom holds millions of texts. A row depends only on its own text, so the results are identical.
+    Fitting uses all rows, because it needs to know how often texts occur.
 
     Examples
     --------
@@ -26,7 +26,7 @@ class DistinctStringEncoder(StringEncoder):  # type: ignore[misc]
     """
 
     def transform(self, column: Any) -> Any:
-        """Numbers ``(rows, components)`` for the texts in ``column``, a pandas series."""
+        """Encode the texts in ``column``, a pandas series, as numbers ``(rows, components)``."""
         codes, distinct = pd.factorize(column, use_na_sentinel=False)
         if len(distinct) == len(column):
             return super().transform(column)

@@ -31,21 +31,21 @@ class Task:
     Attributes
     ----------
     features : DataFrame
-        ``(rows, columns)``, raw.
+        ``(rows, columns)``, before preprocessing.
     labels : ndarray
         ``(rows,)`` of strings, integers or booleans.
     target : str
         The column that the labels come from.
     name : str
-        For titles.
+        Name in titles.
     notes : tuple of str
-        What was done to the table on the way.
+        What was done to the table while reading it.
     weights : ndarray, optional
         ``(rows,)``: how much each row counts.
     formats : mapping
         How the file writes the numbers and dates of some columns; see :class:`~eastward.data.Column`.
     renamed : mapping
-        Labels of the file that became others: spellings and rare classes that were merged.
+        Labels of the file that were renamed: merged spellings and rare classes.
     groups, times : ndarray, optional
         ``(rows,)``: which rows stay together in splits, and the order of rows in time.
     """
@@ -84,7 +84,7 @@ def load_task(
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Task:
-    """Features and labels from a file or frame; an error says what is wrong with it.
+    """Load features and labels from a file or frame, and check them.
 
     Parameters
     ----------
@@ -93,29 +93,29 @@ def load_task(
     target : str
         The column to predict.
     drop_missing_target : bool, default=False
-        Leave rows without a label out instead of stopping.
+        Leave out rows without a label, instead of stopping.
     drop_rare_classes : bool, default=False
-        Leave rows out whose class occurs only once, instead of stopping.
+        Leave out rows whose class occurs only once, instead of stopping.
     min_class_rows : int, optional
-        Leave rows out whose class has fewer rows than this.
+        Leave out rows whose class has fewer rows than this.
     merge_rare : str, optional
-        Make one class of this name of the classes with fewer than ``min_class_rows`` (ten if not given).
+        Merge classes with fewer than ``min_class_rows`` (ten by default) into one of this name.
     merge_labels : bool, default=False
-        Make one class of labels that differ by case or blanks only; otherwise they are reported.
+        Merge labels that differ only in case or blanks; otherwise they are reported.
     ignore : sequence of str
         Columns to leave out, such as ids.
     weight : str, optional
-        A column of non-negative numbers that say how much each row counts; not a feature then.
+        A column of non-negative numbers that say how much each row counts; it is not a feature.
     group : str, optional
-        A column whose equal values must stay on one side of every split, such as a patient; not a feature then.
+        A column whose equal values stay on one side of every split, such as a patient; it is not a feature.
     time : str, optional
         A column of dates or numbers: models are judged by later rows than they are trained on.
     decimal : {".", ","}, optional
-        The decimal sign, where a column could be read both ways; found by looking at all columns if not given.
+        The decimal sign, if a column could be read both ways; by default all columns together decide.
     text : sequence of str
-        Columns that stay as they are written, although they look like numbers or dates.
+        Columns that stay text, although they look like numbers or dates.
     encoding : str, default="utf-8"
-        Of text files.
+        Encoding of text files.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def load_task(
 
 
 def check_roles(named: Mapping[str, Sequence[str]]) -> None:
-    """A column that two arguments name has one role too many.
+    """Check that no column has two roles.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def check_roles(named: Mapping[str, Sequence[str]]) -> None:
 
 
 def _check_columns(table: pd.DataFrame, named: Mapping[str, Sequence[str]], name: str) -> None:
-    """Every column that an argument names must be there."""
+    """Check that every named column exists."""
     for argument, columns in named.items():
         for column in columns:
             if column not in table.columns:
@@ -199,10 +199,10 @@ def _check_columns(table: pd.DataFrame, named: Mapping[str, Sequence[str]], name
 
 
 def _check_features(features: pd.DataFrame, name: str) -> None:
-    """There must be something to learn from: a column besides the target that is not the same everywhere."""
+    """Check that there is a column besides the target that is not constant."""
     if not features.shape[1]:
         _messages.fail(CALLER, "source", "a table with columns besides the target", name)
-    # Few rows tell nearly always.
+    # A few rows are nearly always enough to tell.
     if len(features.head(100).drop_duplicates()) == len(features.drop_duplicates()) == 1:
         expected = "a table with a column that differs from row to row"
         got = f"{name}, where all {features.shape[1]} are constant"

@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines: how Arrow is to read them."""
+"""Arrow's options for CSV, TSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eastward.data.formats import FileFormat, bytes_of, separator_of
 __all__ = ["BLOCK_BYTES", "csv_options", "text_batches", "text_stream"]
 
 BLOCK_BYTES = 8 << 20
-# How files write a missing value: Arrow's list, and the question mark of many public data sets.
+# Spellings of a missing value: Arrow's list, and the question mark of many public data sets.
 MISSING = [*pa.csv.ConvertOptions().null_values, "?"]
 
 
@@ -28,7 +28,7 @@ def text_batches(
     kinds: Sequence[Column] | None,
     encoding: str,
 ) -> Any:
-    """The rows of a text file in blocks; the kinds of columns that are known are not guessed."""
+    """Yield the rows of a text file in blocks; known kinds of columns are not guessed."""
     types = _arrow_types(kinds or (), form)
     if form.kind == "jsonl":
         schema = pa.schema(types.items()) if types else None
@@ -41,12 +41,12 @@ def text_batches(
 
 
 def _arrow_types(kinds: Sequence[Column], form: FileFormat) -> dict[str, pa.DataType]:
-    """Arrow's types where they are certain; what needs more than that is text and parsed by its kind later."""
+    """Return Arrow's types where they are certain; other columns are read as text and parsed later."""
     known = {"number": pa.float64(), "boolean": pa.bool_() if form.kind == "jsonl" else pa.string()}
     return {
         column.name: pa.string() if column.format else known.get(column.kind, pa.string())
         for column in kinds
-        # JSON says itself whether a value is text, and is believed.
+        # JSON itself says whether a value is text.
         if form.kind != "jsonl" or column.format is None
     }
 
@@ -58,7 +58,7 @@ def csv_options(
     types: dict[str, pa.DataType] | None = None,
     columns: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """How Arrow is to read a CSV or TSV file."""
+    """Return Arrow's options for a CSV or TSV file."""
     return {
         "read_options": pa.csv.ReadOptions(block_size=BLOCK_BYTES),
         "parse_options": pa.csv.ParseOptions(
@@ -74,7 +74,7 @@ def csv_options(
 
 
 def text_stream(path: Path, form: FileFormat, encoding: str) -> Any:
-    """The letters of a file as UTF-8."""
+    """Open a file as a stream of UTF-8."""
     stream = bytes_of(path, form)
     if encoding.lower().replace("_", "-") in {"utf-8", "utf8", "ascii"}:
         return stream

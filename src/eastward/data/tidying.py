@@ -1,4 +1,4 @@
-"""From the cells of a file to numbers and dates, with a sentence on whatever had to be decided."""
+"""Turn the cells of a file into numbers and dates, with a note on each choice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLER = "load_task"
 
 @dataclass(frozen=True)
 class Tidied:
-    """A table whose numbers and dates are ones, how the file wrote them, and sentences on that."""
+    """A table with parsed numbers and dates, their formats in the file, and notes."""
 
     table: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -45,25 +45,25 @@ def tidied(
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Tidied:
-    """``table`` with numbers and dates instead of their spellings.
+    """Parse the numbers and dates of ``table``, however they are written.
 
-    Neither Arrow nor DuckDB finds out how a file writes its numbers, and skrub's ``ToFloat`` has to be told for each
-    column; here every format is tried, and one is taken that all cells of a column follow.
+    Neither Arrow nor DuckDB detects how a file writes its numbers, and skrub's ``ToFloat`` must be told for each
+    column. Here every format is tried, and one that all cells of a column follow is taken.
 
     Parameters
     ----------
     table : DataFrame
         From :func:`~eastward.data.read_table`.
     source : path, optional
-        The file that ``table`` was read from: a column may have to be read again.
+        The file of ``table``, because a column may have to be read again.
     target : str, optional
-        A column to leave as it is.
+        A column to leave unchanged.
     decimal : {".", ","}, optional
         The decimal sign of columns that could be read both ways.
     text : sequence of str
-        Columns that stay as they are written.
+        Columns that stay unchanged.
     encoding : str
-        Of text files.
+        Encoding of text files.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def tidied(
 
 
 def _sign_of_the_file(source: Any, encoding: str) -> str:
-    """Programs separate cells by semicolons where the comma is the decimal sign."""
+    """Guess the decimal sign: programs separate cells by semicolons where decimals have commas."""
     if not isinstance(source, str | Path):
         return "."
     form = file_format(Path(source), CALLER)
@@ -113,7 +113,7 @@ def _sign_of_the_file(source: Any, encoding: str) -> str:
 def _numbers_with_points(
     table: pd.DataFrame, source: Any, target: str | None, text: Sequence[str], encoding: str
 ) -> dict[str, pd.Series]:
-    """Columns of a file with decimal commas where 12.500 was read as twelve and a half."""
+    """Find columns of a file with decimal commas where 12.500 was read as twelve and a half."""
     if not isinstance(source, str | Path) or not file_format(Path(source), CALLER).is_delimited:
         return {}
     names = [
@@ -141,7 +141,7 @@ def _number_notes(formats: Mapping[str, str], dates: Mapping[str, str]) -> Itera
 
 
 def _doubts(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> Iterator[str]:
-    """Say where a comma may be one or the other, and no column of the table tells: the person knows."""
+    """Report columns whose comma could mean either, if no other column decides."""
     signs = [{style.decimal for style in possible_formats(table[name])} for name in numbers]
     if len(set().union(*(known for known in signs if len(known) == 1))) == 1:
         return

@@ -1,4 +1,4 @@
-"""Raw columns to numbers: skrub's TableVectorizer, with what a network needs after it."""
+"""Turn raw columns into numbers: skrub's TableVectorizer, followed by what a network needs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["feature_origins", "finite_float32", "make_vectorizer"]
 
 
 def make_vectorizer() -> Pipeline:
-    """An unfitted transformer from a raw table to a float32 array without missing values.
+    """Make an unfitted transformer from a raw table to a float32 array without missing values.
 
-    Numbers pass; dates become their parts; strings become one column for each value, or, from 40 values on, thirty
-    numbers made of their letters; constant columns disappear. Missing and infinite numbers become the median, with
-    a column that says where. Fit it on training rows only.
+    Numbers stay, and dates become their parts. Strings become one column for each value; from 40 values on, they
+    become thirty numbers made of their letters. Constant columns are dropped. Missing and infinite numbers become the
+    median, with an indicator column. Fit it on training rows only.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def make_vectorizer() -> Pipeline:
            [35.5,  0. ,  1. ,  1. ],
            [40. ,  1. ,  0. ,  0. ]], dtype=float32)
     """
-    # Loaded here: whoever reads a table, or mistypes the name of a column, need not wait for skrub.
+    # Imported here, so that reading a table, or a mistyped column, need not wait for skrub.
     from sklearn.impute import SimpleImputer  # noqa: PLC0415
     from sklearn.pipeline import Pipeline  # noqa: PLC0415
     from sklearn.preprocessing import FunctionTransformer, OneHotEncoder  # noqa: PLC0415
@@ -47,7 +47,7 @@ def make_vectorizer() -> Pipeline:
     encode = OneHotEncoder(handle_unknown="ignore", dtype=np.float32, sparse_output=False)
     table = TableVectorizer(
         cardinality_threshold=CATEGORY_LIMIT,
-        # No column is left out for two values: then an unknown value would look like the first one.
+        # Two values get two columns, because otherwise an unknown value would look like the first.
         low_cardinality=encode,
         high_cardinality=DistinctStringEncoder(random_state=0),
         drop_if_constant=True,
@@ -65,9 +65,9 @@ def make_vectorizer() -> Pipeline:
 
 
 def feature_origins(vectorizer: Pipeline) -> list[str]:
-    """The column of the table that each output of a fitted :func:`make_vectorizer` was made of.
+    """Return the column of the table behind each output of a fitted :func:`make_vectorizer`.
 
-    Their own names are ``vectorizer.get_feature_names_out()``.
+    The names of the outputs are ``vectorizer.get_feature_names_out()``.
 
     Examples
     --------
@@ -81,12 +81,12 @@ def feature_origins(vectorizer: Pipeline) -> list[str]:
     """
     table, fill = vectorizer.named_steps["columns"], vectorizer.named_steps["fill"]
     outputs = [str(table.output_to_input_[name]) for name in table.get_feature_names_out()]
-    # The imputer adds a column after the others for each that had gaps.
+    # The imputer appends an indicator for each column with gaps.
     return outputs + [outputs[k] for k in fill.indicator_.features_]
 
 
 def finite_float32(table: Any) -> NDArray[np.float32]:
-    """``table`` as a new float32 array; what is infinite or too large for it counts as missing."""
+    """Copy ``table`` to float32; infinite and too large values count as missing."""
     with np.errstate(over="ignore"):
         array = np.array(table, dtype=np.float32)
     array[np.isinf(array)] = np.nan

@@ -1,4 +1,4 @@
-"""Files that are read as a whole: JSON documents and Excel workbooks."""
+"""Read files as a whole: JSON documents and Excel workbooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = "a JSON list of objects, one for each row, or an object with a list for e
 
 
 def read_json(path: Path, encoding: str) -> pd.DataFrame:
-    """The rows of a JSON document: a list of objects, an object of lists, or one object in each line."""
+    """Read the rows of a JSON document: a list of objects, an object of lists, or one object in each line."""
     text = path.read_text(encoding="utf-8-sig" if encoding == "utf-8" else encoding)
     try:
         return normalized(_frame(json.loads(text), path))
@@ -33,7 +33,7 @@ def read_json(path: Path, encoding: str) -> pd.DataFrame:
 
 
 def _lines(text: str) -> list[dict[str, Any]] | None:
-    """One object for each line, if that is what a file holds; else None."""
+    """Read one object for each line, or return None if the file has another form."""
     try:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError:
@@ -62,7 +62,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def read_workbook(path: Path) -> pd.DataFrame:
-    """The cells of an Excel workbook: of its only sheet with any, or of the one behind the #."""
+    """Read the cells of an Excel workbook: its only sheet with cells, or the one named after a #."""
     if find_spec("openpyxl") is None:
         message = (
             f"{path.name} is an Excel file, which needs openpyxl: pip install 'eastward[excel]'"

@@ -1,4 +1,4 @@
-"""Tables out, part by part, under a temporary name until the last one is written."""
+"""Write tables part by part, under a temporary name until the last part is written."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["TableWriter"]
 
 
 class TableWriter:
-    """Writes frames one after the other to one file; its suffix says how.
+    """Writes frames one after the other to one file, in the format of its suffix.
 
-    The file appears under its name when everything is in it, and not at all if something goes wrong.
+    The file appears under its name only when it is complete.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class TableWriter:
         return self
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Append the rows of ``frame``, which has the columns of the first one."""
+        """Append the rows of ``frame``, which has the columns of the first frame."""
         if self.form.kind == "jsonl":
             self._stream.write(_json_lines(frame).encode())
             return
@@ -76,7 +76,7 @@ class TableWriter:
                 self._close()
                 self._temporary.replace(self.path)
             else:
-                # What stopped the writing is what is reported, not that closing does not work either.
+                # Report the first error, not that closing fails as well.
                 with contextlib.suppress(OSError, pa.ArrowException):
                     self._close()
         finally:
@@ -91,7 +91,7 @@ class TableWriter:
 
 
 def _json_lines(frame: pd.DataFrame) -> str:
-    """One object for each row; pandas would round, and a number that is read again must be the same."""
+    """Write one object for each row; pandas would round, but numbers must survive a round trip."""
     columns = {}
     for name, column in frame.items():
         plain = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
@@ -102,7 +102,7 @@ def _json_lines(frame: pd.DataFrame) -> str:
 
 
 class _DelimitedSink:
-    """Arrow's CSV writer, with quotes only where they are needed, in the header as well."""
+    """Arrow's CSV writer, with quotes only where they are needed, even in the header."""
 
     def __init__(self, stream: Any, schema: pa.Schema, separator: str) -> None:
         header = io.StringIO()
@@ -130,7 +130,7 @@ def _sink(stream: Any, form: FileFormat, schema: pa.Schema) -> Any:
 
 
 class _ArrowSink:
-    """Arrow's file writer, with a schema to look at."""
+    """Arrow's file writer, with access to its schema."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
         self.schema = schema
