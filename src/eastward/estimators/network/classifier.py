@@ -108,9 +108,8 @@ class EASTClassifier(MultilabelDecisions):
         Folder for checkpoints; ``fit`` continues an unfinished run of the same data and parameters there.
     accelerator, devices, strategy, precision
         Options of Lightning Fabric. With ``devices=2`` or more (``strategy="ddp"``), that many processes train
-        together,
-        with the steps and the gradient of one; ``batch_size`` counts the rows of all. Inside ``torchrun`` its
-        processes are used. In a script, protect the call by ``if __name__ == "__main__":``.
+        together, with the steps and the gradient of one; ``batch_size`` counts the rows of all. Inside ``torchrun``
+        its processes are used. In a script, protect the call by ``if __name__ == "__main__":``.
     accumulate : None or "exact", default=None
         With "exact", stages that minimise the metric take one step for ``effective_batch`` rows. These pass through the
         network twice, ``batch_size`` at a time, and the gradient is that of all rows together.
