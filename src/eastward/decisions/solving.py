@@ -77,7 +77,7 @@ class Beliefs(NamedTuple):
         return self.truth.sum(0)
 
     def table(self, matrix: Tensor) -> Tensor:
-        """The table ``(C, K)`` of the rule of a matrix."""
+        """Compute the table ``(C, K)`` of a matrix's rule."""
         decisions = decided(self.probabilities, matrix)
         blank = self.truth.new_zeros(matrix.shape[1], self.truth.shape[1])
         return blank.index_add(0, decisions, self.truth).T
@@ -92,7 +92,7 @@ def decided(probabilities: Tensor, matrix: Tensor) -> Tensor:
 
 
 def matrix_scores(probabilities: Tensor, matrix: Tensor) -> Tensor:
-    """``probabilities @ matrix``, by scales and shifts where a large matrix is no more than that."""
+    """Compute ``probabilities @ matrix``, by scales and shifts if a large matrix is no more than that."""
     return _scoring(matrix)(probabilities)
 
 
