@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ mpl.use("Agg")
 HERE = Path(__file__).parent
 GENERATED = HERE / "_generated"
 EXAMPLES = HERE.parent / "examples"
+# Sphinx-Gallery imports functions by name, because Sphinx cannot store functions in its cache.
+sys.path.insert(0, str(HERE))
 
 project = "eastward"
 author = "The eastward developers"
@@ -80,6 +83,7 @@ if any(EXAMPLES.glob("plot_*.py")):
         "download_all_examples": False,
         "show_memory": False,
         "thumbnail_size": (640, 440),
+        "reset_modules": ("matplotlib", "gallery.larger_letters"),
     }
 
 

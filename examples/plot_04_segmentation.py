@@ -123,15 +123,17 @@ for name, values in found.items():
 # One picture, its truth, and what each network makes of it.
 
 shown = 3
-figure, axes = plt.subplots(1, 2 + len(models), figsize=(11, 2.6), layout="constrained")
+figure, grid = plt.subplots(2, 3, figsize=(7.2, 5), layout="constrained")
+axes = grid.ravel()
 panels = {"picture": test[0][shown, 0], "truth": test[1][shown].clamp_min(0)}
 with torch.no_grad():
     panels |= {name: model(test[0][[shown]]).argmax(1)[0] for name, model in models.items()}
-for axis, (name, image) in zip(axes, panels.items(), strict=True):
+for axis in axes:
+    axis.set_axis_off()
+for axis, (name, image) in zip(axes, panels.items(), strict=False):
     limits = {"cmap": "gray"} if name == "picture" else {"vmin": 0, "vmax": 3, "cmap": "viridis"}
     axis.imshow(image, **limits)
-    axis.set_title(name, fontsize=9)
-    axis.set_axis_off()
+    axis.set_title(name)
 plt.show()
 
 # %%
