@@ -1,4 +1,4 @@
-"""An honest answer to the sceptic: methods on the same splits, with paired intervals and a verdict."""
+"""Compare methods on the same splits, with paired intervals and a verdict."""
 
 from eastward.comparison.methods import DEFAULT_METHODS, Method, method_names
 from eastward.comparison.result import Comparison, Progress

@@ -1,4 +1,4 @@
-"""What to believe of a method's gain: what the splits say, weighed with what many tables have shown before."""
+"""Estimate a method's gain from its splits, combined with experience on many tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 TAIL = 3.0
 POINTS, REACH = 601, 2000.0
 SAME_SCORE = 1e-9
-# Metrics that the prior was not fitted on, and the fitted one that they behave like.
+# Metrics without a fitted prior, and the fitted metric that they resemble.
 KIN = {
     "f_beta": "f1",
     "jaccard": "f1",
@@ -42,21 +42,21 @@ KIN = {
 
 
 class Expected(NamedTuple):
-    """What is expected of a gain before any split was run: location and scale of a t distribution."""
+    """The expected gain before any split is run: location and scale of a t distribution."""
 
     location: float
     scale: float
 
 
 class Noise(NamedTuple):
-    """What is expected of the variance between splits, worth so many splits of evidence."""
+    """The expected variance between splits, worth a number of splits as evidence."""
 
     variance: float
     degrees: float
 
 
 class Belief(NamedTuple):
-    """The gain of a method over another one, after the splits.
+    """The estimated gain of one method over another, after the splits.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Belief(NamedTuple):
     equal : float
         Probability that it is within the margin.
     upside : float
-        Mean of its positive part: what is lost on average by not considering the method any more.
+        Mean of its positive part: the average loss from dropping the method.
     """
 
     expected: float
@@ -91,11 +91,11 @@ class Prior:
     gains : mapping
         ``gains[metric][method]`` is an :class:`Expected`.
     unknown : Expected
-        For methods and metrics that no table has shown.
+        For methods and metrics without experience.
     noise : Noise
-        Of a single split.
+        Noise of a single split.
     tables : int
-        How many tables it was fitted on.
+        Number of tables that it was fitted on.
     """
 
     reference: str
@@ -105,9 +105,9 @@ class Prior:
     tables: int
 
     def expected(self, method: str, baseline: str, metric: Metric, level: float = 1.0) -> Expected:
-        """What is expected of the gain of ``method`` over ``baseline``, higher being better.
+        """Return the expected gain of ``method`` over ``baseline``; higher is better.
 
-        ``level`` is the score of the baseline: for a metric without a fixed range, such as a cost, gains are expected
+        ``level`` is the score of the baseline. For a metric without a fixed range, such as a cost, expected gains are
         in proportion to it.
         """
         known = self.gains.get(_family(metric.name), {})
@@ -117,11 +117,11 @@ class Prior:
         return Expected(own.location - other.location, math.hypot(own.scale, other.scale))
 
     def noise_of(self, metric: Metric, level: float = 1.0) -> Noise:
-        """What is expected of the variance between splits, in units of ``metric``."""
+        """Return the expected variance between splits, in units of ``metric``."""
         return Noise(self.noise.variance * _unit(metric, level) ** 2, self.noise.degrees)
 
     def words(self, method: str, baseline: str, metric: Metric) -> str:
-        """The expectation in words, for whoever wonders what the splits were weighed with."""
+        """Describe the expectation in words."""
         found = self.expected(method, baseline, metric)
         if found == self.unknown:
             return "nothing is known of these two beforehand, and large gains are rare"
@@ -140,7 +140,7 @@ class Prior:
 
 @cache
 def shipped_prior() -> Prior:
-    """The prior that comes with the library.
+    """Load the prior that comes with the library.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def shipped_prior() -> Prior:
 
 
 def resolved_prior(prior: Any) -> Prior | None:
-    """The prior that a user asked for: "tables", None, or one of their own."""
+    """Return the prior that a user asked for: "tables", None, or their own."""
     if prior is None or isinstance(prior, Prior):
         return prior
     _checks.one_of("compare", "prior", prior, ("tables",), otherwise="None or a Prior")
@@ -168,14 +168,15 @@ def believed_gain(
     expected: Expected | None = None,
     noise: Noise | None = None,
 ) -> Belief:
-    r"""The distribution of a method's true gain, given its gains on splits.
+    r"""Estimate the distribution of a method's true gain from its gains on splits.
 
     .. math:: p(\delta \mid d) \propto t_3\!\Big(\frac{\delta - \mu}{\tau}\Big)\,
               t_{\nu_0 + J - 1}\!\Big(\frac{\bar d - \delta}{s \sqrt{1/J + n_\text{test}/n_\text{train}}}\Big),
               \quad s^2 = \frac{\nu_0 s_0^2 + \sum_j (d_j - \bar d)^2}{\nu_0 + J - 1}
 
-    The second factor is the corrected t distribution of Nadeau and Bengio, its variance steadied by how much splits of
-    other tables vary; the first is what those tables say about the method. Without ``expected`` it is left out.
+    The second factor is the corrected t distribution of Nadeau and Bengio, with a variance stabilised by that of
+    splits of other tables. The first factor is the experience with the method on those tables; without ``expected`` it
+    is left out.
 
     Parameters
     ----------
@@ -186,9 +187,9 @@ def believed_gain(
     margin : float
         Gains within plus or minus this make no practical difference.
     expected : Expected, optional
-        What is known of the gain beforehand.
+        Prior knowledge of the gain.
     noise : Noise, optional
-        What is known of the variance beforehand.
+        Prior knowledge of the variance.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def believed_gain(
     spread = known.degrees * known.variance + float(np.sum((gains - mean) ** 2))
     error = math.sqrt(spread / degrees * (1 / count + test_ratio))
     if error < SAME_SCORE and expected is None:
-        # Splits that agree to the last digits leave no spread to judge by.
+        # Splits that agree to the last digit have no spread.
         sure = 0.5 + 0.5 * float(np.sign(round(mean, 12)))
         return Belief(mean, mean, mean, sure, float(abs(mean) <= margin), max(mean, 0.0))
     error = max(error, SAME_SCORE)
@@ -220,7 +221,7 @@ def believed_gain(
         evidence = stats.t(degrees, mean, error)
         low, high = (float(end) for end in evidence.interval(0.95))
         least, zero, most = evidence.cdf([-margin, 0.0, margin]).tolist()
-        # With two splits this distribution has no mean on paper; its centre is what was measured.
+        # With two splits the distribution has no mean, so take its centre, which was measured.
         return Belief(mean, low, high, 1 - zero, most - least, _upside(grid, density))
     grid = _grid(mean, error, expected)
     density = _log_t((grid - mean) / error, degrees)
@@ -241,20 +242,20 @@ def _masses(logs: NDArray[Any]) -> NDArray[Any]:
 
 
 def _upside(grid: NDArray[Any], logs: NDArray[Any]) -> float:
-    """Mean of the positive part."""
+    """Compute the mean of the positive part."""
     masses = _masses(logs)
     positive = np.trapezoid(np.maximum(grid, 0) * masses, grid)
     return float(positive / np.trapezoid(masses, grid))
 
 
 def _log_t(values: NDArray[Any], degrees: float) -> NDArray[Any]:
-    """Logarithm of the t density, up to a constant."""
+    """Compute the logarithm of the t density, up to a constant."""
     logs: NDArray[Any] = -(degrees + 1) / 2 * np.log1p(values**2 / degrees)
     return logs
 
 
 def _grid(mean: float, error: float, expected: Expected) -> NDArray[Any]:
-    """Points that are dense around both what was measured and what was expected."""
+    """Return points that are dense around the measured and the expected gain."""
     steps = np.sinh(np.linspace(-1, 1, POINTS) * math.asinh(REACH * 25)) / 25
     parts = [mean + error * steps, expected.location + max(expected.scale, SAME_SCORE) * steps]
     points: NDArray[Any] = np.unique(np.concatenate(parts))
@@ -262,7 +263,7 @@ def _grid(mean: float, error: float, expected: Expected) -> NDArray[Any]:
 
 
 def _unit(metric: Metric, level: float) -> float:
-    """One for a metric of known range; else the level that gains are in proportion to."""
+    """Return one for a metric of known range, else the level that gains are proportional to."""
     bounded = math.isfinite(metric.low) and math.isfinite(metric.high)
     return 1.0 if bounded else max(level, SAME_SCORE)
 

@@ -1,4 +1,4 @@
-"""Equal time for every network: a callback that stops training when its time is used up."""
+"""Give every network equal time: a callback that stops training when its time is used up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["TimeBudget"]
 
 
 class TimeBudget(Callback):
-    """Stops each stage of training at its share of the time.
+    """A callback that stops each stage of training at its share of the time.
 
     Parameters
     ----------
     seconds : float
-        For the whole training.
+        Time for the whole training.
     stages : int, default=1
-        Stages that share it equally; what one leaves over is left to the next.
+        Number of stages that share it equally; a stage passes on time that it does not need.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class TimeBudget(Callback):
             self._started = time.perf_counter()
 
     def epoch_end(self, run: Run) -> None:
-        """End the stage when its share is over."""
+        """End the stage when its share is used up."""
         if self._started is None:
             return
         used = time.perf_counter() - self._started

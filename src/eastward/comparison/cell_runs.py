@@ -1,4 +1,4 @@
-"""Cells in parallel: in processes of this machine, or wherever joblib's back ends send them."""
+"""Run cells in parallel: in processes of this machine, or wherever joblib's back ends send them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CellRuns"]
 
 
 class CellRuns:
-    """Runs the methods of one split after the other, in processes that are started once, or takes stored results."""
+    """Runs the methods of one split after another in persistent processes, or takes stored results."""
 
     def __init__(
         self, problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
@@ -40,9 +40,9 @@ class CellRuns:
         forget_prepared()
 
     def __call__(self, methods: list[Method], split: int) -> Iterator[Cell | list[Cell]]:
-        """The stored cells of a split as one list, then the others as they are finished."""
+        """Yield the stored cells of a split as one list, then the others as they finish."""
         stored, missing = [], {}
-        # The longest first, so that no process waits for one at the end.
+        # The longest first, so that no process waits for a long one at the end.
         for method in sorted(methods, key=self._length, reverse=True):
             key = self.keys[method.name, split]
             cell = None if self.store is None else self.store.load(key)
@@ -57,22 +57,22 @@ class CellRuns:
             yield cell
 
     def _length(self, method: Method) -> tuple[float, int]:
-        """How long a method took the last time; before that, its effort says which is longer."""
+        """Return how long a method took the last time, or its effort if unknown."""
         return self.seconds.get(method.name, 0.0), method.effort
 
     def _finished(self, missing: dict[str, Any], split: int) -> Iterator[Cell]:
-        """Cells as they are finished. A process that is killed costs its own cell only."""
+        """Yield cells as they finish; a killed process costs only its own cell."""
         left = dict(missing)
         try:
             for cell in self.parallel(list(missing.values())):
                 del left[cell["method"]]
                 yield cell
         except BrokenExecutor:
-            # loky gives all processes up, and does not say whose cell it was. Dask runs it again by itself.
+            # loky gives up all processes without saying which cell failed. Dask runs the cell again.
             yield from self._one_by_one(left, split)
 
     def _one_by_one(self, left: dict[str, Any], split: int) -> Iterator[Cell]:
-        """Cells one at a time, so that one that kills its process shows."""
+        """Run cells one at a time, to find the one that kills its process."""
         for name, call in left.items():
             try:
                 yield from self.parallel([call])
@@ -81,7 +81,7 @@ class CellRuns:
 
 
 def _renamed(cell: Cell, task: tuple[Method, int]) -> Cell:
-    """A stored cell under the name its method has now: the same estimator may have had another."""
+    """Rename a stored cell to its method's current name, because an estimator may have had another name."""
     return {**cell, "method": task[0].name, "split": task[1]}
 
 

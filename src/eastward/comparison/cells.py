@@ -42,40 +42,40 @@ __all__ = ["Cell", "Problem", "fit_options", "killed_cell", "pass_interruption_o
 Cell = dict[str, Any]
 _WARNINGS_KEPT = 5
 
-# A cell sets the generators, threads and warnings of its process: where workers are threads, they wait for each other.
+# A cell sets generators, threads and warnings of its process, so workers that are threads take turns.
 _ONE_AT_A_TIME = threading.Lock()
-# The last split that this process prepared: the methods of a split share it.
+# The last split that this process prepared, which all methods of the split share.
 _PREPARED: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learnt, and how it is cut; the same for every method.
+    """The data of a comparison and their splits, common to all methods.
 
     Attributes
     ----------
     X : array-like or frame
         Features, ``(N, ...)``.
     y, codes, classes : ndarray
-        Labels, their indices, and what the indices stand for.
+        Labels, their indices, and the classes behind the indices.
     sample_weight : ndarray or None
         ``(N,)``.
     settings : Settings
-        Metric, and options of methods.
+        The metric, and options of methods.
     preprocess : transformer or None
         Fitted on the training rows of each split.
     test_size : float
-        Share of rows to judge by.
+        Share of test rows.
     random_state : int
         Determines splits and seeds.
     token : str
-        Tells this problem from others in one process.
+        Identifies the problem within a process.
     groups, times : ndarray or None
-        ``(N,)``: rows of a group are on one side of every split; test rows are later than training rows.
+        ``(N,)``: rows of a group stay on one side of every split, and test rows are later than training rows.
     constraints : tuple of Constraint
-        What decisions have to keep.
+        Constraints on decisions.
     abstain_cost : float or None
-        What a row left undecided costs, in units of the metric; None if every row has to be decided.
+        Cost of an undecided row, in units of the metric; None if every row must be decided.
     """
 
     X: Any
@@ -94,7 +94,7 @@ class Problem:
     abstain_cost: float | None = None
 
     def rows(self, split: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Training and test rows of a split."""
+        """Return training and test rows of a split."""
         seed = split_seed(self.random_state, split)
         if self.times is not None:
             train, test = ordered_split(self.times, self.test_size, split)
@@ -106,14 +106,14 @@ class Problem:
         return stratified_split(self.codes, self.test_size, seed)
 
     def kept_together(self, rows: NDArray[Any]) -> NDArray[Any] | None:
-        """What methods must not split when they hold out some of ``rows`` themselves: groups, or periods."""
+        """Return groups or periods that methods must keep together when they hold out some of ``rows``."""
         if self.groups is None:
             return None if self.times is None else periods(self.times[rows])
         kept: NDArray[Any] = self.groups[rows]
         return kept
 
     def features(self, split: int) -> tuple[Any, Any]:
-        """Training and test features of a split, preprocessed by what its training rows say."""
+        """Return training and test features of a split, with preprocessing fitted on its training rows."""
         key = (self.token, split)
         if key not in _PREPARED:
             train, test = self.rows(split)
@@ -130,10 +130,10 @@ class Problem:
 def run_cell(
     problem: Problem, method: Method, split: int, store: CellStore | None, key: str
 ) -> Cell:
-    """Fit and judge ``method`` on ``split``; a failure becomes part of the result, not an end of the rest.
+    """Fit and judge ``method`` on ``split``; a failure is recorded and does not stop the others.
 
-    Always on one thread, so that results are the same whatever the number of workers, and workers do not get in each
-    other's way.
+    A cell always runs on one thread, so that results do not depend on the number of workers, and workers do not slow
+    each other down.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def run_cell(
     with _ONE_AT_A_TIME, _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
         try:
             cell |= _measured(problem, method, split, seed) | {"error": None}
-        except Exception as error:  # noqa: BLE001  # whatever a method raises is its result
+        except Exception as error:  # noqa: BLE001  # any error of a method is its result
             cell |= _failure(error)
     cell["warnings"] = list(dict.fromkeys(said))[:_WARNINGS_KEPT]
     if store is not None and cell["error"] is None:
@@ -155,7 +155,7 @@ def run_cell(
 
 
 def killed_cell(method: str, split: int) -> Cell:
-    """The result of a cell whose process was killed, for want of memory for example."""
+    """Return the result of a cell whose process was killed, for example for lack of memory."""
     error = RuntimeError("its process was killed; memory may have been short")
     return {"method": method, "split": split, **_failure(error), "warnings": []}
 
@@ -203,9 +203,9 @@ def fit_options(
     codes: NDArray[Any],
     seed: int,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Arguments of ``model.fit`` for weighted and grouped rows, and notes on what it cannot take.
+    """Return arguments of ``model.fit`` for weighted and grouped rows, and notes on unsupported ones.
 
-    Folds inside a method keep groups together as well: a method with a parameter ``cv`` instead of ``groups`` gets the
+    Folds inside a method keep groups together, too. A method with a parameter ``cv`` instead of ``groups`` gets the
     folds themselves.
 
     Parameters
@@ -217,7 +217,7 @@ def fit_options(
     codes : ndarray
         ``(N,)`` class indices.
     seed : int
-        For dealing out groups.
+        Seed of the folds of groups.
 
     Returns
     -------
@@ -244,21 +244,21 @@ def fit_options(
 
 
 def _time_notes(budget: float | None, seconds: float) -> list[str]:
-    # A network ends with its epoch; only what is clearly longer was not meant to be.
+    # A network stops at the end of an epoch, so only a clear excess is reported.
     if budget is None or seconds <= 1.25 * budget:
         return []
     return ["took longer than the time budget, which it cannot be held to"]
 
 
 def pass_interruption_on(model: Any) -> None:
-    """A network keeps its best weights on Ctrl-C and goes on; a score of half a training must not be kept."""
+    """Pass Ctrl-C on: a network would keep its best weights, but the score of a partial training must not be kept."""
     report = getattr(model, "report_", None)
     if isinstance(report, dict) and report.get("interrupted"):
         raise KeyboardInterrupt
 
 
 def _decided(problem: Problem, model: Any, features: Any) -> NDArray[Any]:
-    """The class index that is decided for each row; -1 where the model leaves a row to somebody else."""
+    """Return the decided class index of each row; -1 for undecided rows."""
     decision = getattr(model, "decision_", None)
     if isinstance(decision, Decision) and decision.matrix.shape[1] > len(decision.matrix):
         chosen = decision.decide(model.predict_proba(features))
@@ -274,7 +274,7 @@ def _decided(problem: Problem, model: Any, features: Any) -> NDArray[Any]:
 
 
 def _score(problem: Problem, table: torch.Tensor) -> float:
-    """The metric in its own units; a row left undecided counts as right, at its cost."""
+    """Compute the metric in its own units; an undecided row counts as correct, minus its cost."""
     metric = problem.settings.metric
     merit = Objective(metric, problem.abstain_cost).merit(table)
     value = float(merit if metric.higher_is_better else -merit)
@@ -304,7 +304,7 @@ def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        # Folds inside a method stay in its process: a cluster would send them to workers without these settings.
+        # Folds inside a method stay in its process, because other workers of a cluster lack these settings.
         with threadpool_limits(limits=1), joblib.parallel_config("sequential"):
             yield
     finally:
@@ -313,7 +313,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _heard_warnings(said: list[str]) -> Iterator[None]:
-    """Warnings, and what the trainer logs as one, go into ``said`` instead of between the lines of a live table."""
+    """Collect warnings, and those that the trainer logs, in ``said``, so that they do not disturb a live table."""
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("eastward")
@@ -331,7 +331,7 @@ def _heard_warnings(said: list[str]) -> Iterator[None]:
 
 @contextmanager
 def _fixed_randomness(seed: int) -> Iterator[None]:
-    """Global generators as if each cell had a process of its own; afterwards they are as they were."""
+    """Seed the global generators for one cell, and restore them afterwards."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  # users' estimators draw from it
     with seeded(seed):
         np.random.seed(seed % 2**32)  # noqa: NPY002  # the same

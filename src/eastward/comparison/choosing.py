@@ -1,4 +1,4 @@
-"""Which method to train when nobody says: the ensemble of networks and trees, at any number of rows."""
+"""Choose a method when the user names none: the ensemble of networks and trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Choice(NamedTuple):
     Attributes
     ----------
     name : str
-        As :func:`~eastward.compare` calls it.
+        Its name in :func:`~eastward.compare`.
     reason : str
         A sentence without a full stop.
     """
@@ -24,15 +24,15 @@ class Choice(NamedTuple):
 
 
 def choose_method(rows: int) -> Choice:
-    """The method to train on a table of so many rows.
+    """Choose the method to train on a table of this many rows.
 
-    That is the ensemble of networks and trees, which did best on average on the tables of docs/quality.md. Of a large
-    table its parts learn from a sample each, and held-out rows say how much each of them counts (docs/scale.md).
+    It is the ensemble of networks and trees, which did best on average on the tables of docs/quality.md. On a large
+    table its parts each learn from a sample, and held-out rows decide how much each part counts (docs/scale.md).
 
     Parameters
     ----------
     rows : int
-        Rows of the table.
+        Number of rows of the table.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def choose_method(rows: int) -> Choice:
         return Choice(
             "eastward", "the ensemble needs LightGBM, which is not installed (eastward[boost])"
         )
-    # Not without LightGBM.
+    # Imported here, because it needs LightGBM.
     from eastward.estimators.ensemble import EASTEnsembleClassifier  # noqa: PLC0415
     from eastward.estimators.ensemble.fitting import PARTS  # noqa: PLC0415
 

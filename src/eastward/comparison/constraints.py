@@ -1,4 +1,4 @@
-"""Which methods keep what was asked of decisions, and what to recommend then."""
+"""Find the methods that keep the constraints, and recommend one of them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Row = dict[str, Any]
 def broken_constraints(
     cells: Sequence[Row], constraints: Sequence[Constraint]
 ) -> dict[str, list[str]]:
-    """What each method breaks on test rows, on average over the splits, in words.
+    """Describe which constraints each method breaks on test rows, on average over the splits.
 
     Parameters
     ----------
     cells : sequence of dict
         Results, with the values of the constraints.
     constraints : sequence of Constraint
-        What was asked for.
+        The constraints asked for.
 
     Returns
     -------
     dict
-        For each method that has results, sentences; an empty list where it keeps everything.
+        Sentences for each method with results; an empty list if it keeps all constraints.
     """
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(cell["method"] for cell in cells):
@@ -45,7 +45,7 @@ def broken_constraints(
 
 
 def decided_shares(cells: Sequence[Row]) -> dict[str, float]:
-    """The share of test rows that each method decides, on average over the splits.
+    """Compute the average share of test rows that each method decides.
 
     Examples
     --------
@@ -66,16 +66,16 @@ def _known(cell: Row) -> bool:
 def verdict_of_keepers(
     rows: Sequence[Row], judged: Callable[[Sequence[Row]], Row], *, metric: Metric, baseline: str
 ) -> Row:
-    """The verdict among methods that keep every constraint, with a word on the others.
+    """Give a verdict among the methods that keep every constraint, with a note on the others.
 
     Parameters
     ----------
     rows : sequence of dict
-        Of all methods, with ``breaks``.
+        Rows of all methods, with ``breaks``.
     judged : callable
-        From rows, the baseline among them, to a verdict.
+        Turns rows, including the baseline, into a verdict.
     metric : Metric
-        What methods are judged by.
+        The metric that judges methods.
     baseline : str
         Name of the baseline.
 

@@ -1,4 +1,4 @@
-"""Which methods need not be run on the next splits, because they cannot win any more."""
+"""Drop methods that can no longer win from the next splits."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from eastward.comparison.verdict import Pairs
 
 __all__ = ["FIRST_SPLITS", "beaten"]
 
-# Splits that every method is judged on.
+# Every method runs on this many splits.
 FIRST_SPLITS = 2
-# A method is dropped if leaving it out costs less than this share of the margin on average.
+# A method is dropped if that costs less than this share of the margin on average.
 SHARE = 1 / 3
 
 
 def beaten(
     expected: Mapping[str, float], pairs: Pairs, baseline: str, margin: float
 ) -> dict[str, float]:
-    """Methods that are not worth another split: on average, leaving them out costs next to nothing.
+    """Find methods that are not worth another split, because dropping them costs almost nothing.
 
-    What dropping a method costs is the positive part of its gain over the leader. The leader may change from split to
-    split, and a method dropped by bad luck is lost, so the price was measured: by simulation in
-    ``tests/comparison/test_dropping.py``, and on real tables in docs/compare.md.
+    The cost of dropping a method is the positive part of its gain over the leader. The leader may change from split to
+    split, and a method dropped by bad luck is lost. So the cost was measured, by simulation in
+    ``tests/comparison/test_dropping.py`` and on real tables in docs/compare.md.
 
     Parameters
     ----------
     expected : mapping
-        Expected gain over the baseline of every method still in; higher is better.
+        Expected gain over the baseline of every remaining method; higher is better.
     pairs : callable
-        What to believe of the gain of one method over another.
+        Returns the estimated gain of one method over another.
     baseline : str
-        Never dropped: the others are measured by it.
+        Never dropped, because the others are measured against it.
     margin : float
-        What makes a practical difference.
+        The smallest practical difference.
 
     Returns
     -------
     dict
-        What leaving it out costs on average, by the names of those to drop.
+        Average cost of dropping, by the names of methods to drop.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The methods that are compared, by name: one row each, and the estimators that users bring."""
+"""The methods of a comparison by name, and the users' own estimators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from eastward.metrics import Metric
 
 __all__ = ["BUILT_IN", "DEFAULT_METHODS", "Method", "Settings", "method_names", "resolve_methods"]
 
-# What makes one method differ from another; options that all networks share must leave these alone.
+# Parameters that distinguish the methods; options shared by all networks must not change them.
 _OWN_CHOICES = (
     "metric",
     "metric_options",
@@ -54,12 +54,12 @@ _OWN_ESTIMATOR_RANK = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """What methods of one comparison share.
+    """Settings that all methods of a comparison share.
 
     Attributes
     ----------
     metric : Metric
-        What they are judged by, and tuned for where they are.
+        The metric that judges methods, and that some are tuned for.
     network : mapping
         Parameters of every network, such as ``hidden`` and ``max_epochs``.
     budget : float, optional
@@ -67,7 +67,7 @@ class Settings:
     options : mapping
         Further parameters of single methods, by their name.
     decision : mapping
-        What is asked of decisions besides the metric, such as ``subject_to``; for methods that tune theirs.
+        Further demands on decisions, such as ``subject_to``, for methods that tune their decision.
     """
 
     metric: Metric
@@ -79,16 +79,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to make a classifier.
+    """A named way to make a classifier.
 
     Attributes
     ----------
     name : str
-        What it is called by.
+        Its name.
     label : str
-        What it is, for people.
+        A description for readers.
     effort : int
-        How much there is to run and to explain: between equals the smaller one is recommended.
+        How much there is to run and to explain; of equally good methods the one with less effort is recommended.
     make : callable
         ``(settings) -> unfitted estimator``.
     """
@@ -99,7 +99,7 @@ class Method:
     make: Callable[[Settings], Any]
 
     def estimator(self, settings: Settings, seed: int) -> Any:
-        """An unfitted estimator with its options, and with ``seed`` wherever no other was chosen."""
+        """Make an unfitted estimator with its options, and ``seed`` where the user chose none."""
         made = self.make(settings)
         if settings.decision and tunes_decision(made):
             made.set_params(**settings.decision)
@@ -108,7 +108,7 @@ class Method:
 
 
 def tunes_decision(estimator: Any) -> bool:
-    """Whether an estimator tunes its decision, and so can keep constraints.
+    """Whether an estimator tunes its decision, and can therefore keep constraints.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _network(settings: Settings, *, stages: int = 1, **choices: Any) -> EASTClas
 
 def _ensemble(settings: Settings) -> Any:
     timed = {} if settings.budget is None else {"callbacks": [TimeBudget(settings.budget)]}
-    # By its public name: it is loaded when it is first used, and says which extra it needs.
+    # By its public name, which loads it on first use and says which extra it needs.
     return eastward.EASTEnsembleClassifier(
         settings.metric, network_options={**settings.network, **timed}
     )
@@ -159,7 +159,7 @@ def _logistic_regression() -> Any:
 
 
 def _pair(name: str, label: str, kind: Callable[[], Any], effort: int) -> list[Method]:
-    """A classifier as it is, and with the decision that the metric wants."""
+    """Return two methods: a classifier, and the classifier with a tuned decision."""
     return [
         Method(name, label, effort, partial(_plain, kind=kind)),
         Method(
@@ -181,8 +181,8 @@ _METHODS = [
         partial(_network, class_weight="balanced", **_SINGLE),
     ),
     Method("focal", "focal loss", 2, partial(_network, recipe="focal", n_folds=1)),
-    # The default recipe without its metric stage: as many networks, the same folds and the same tuning, so
-    # that what `eastward` gains over it is what the metric as a loss brings, and nothing else.
+    # The default recipe without its metric stage, but with equally many networks, the same folds and the same tuning.
+    # So the difference to `eastward` is due to the metric as a loss, and to nothing else.
     Method(
         "cross_entropy_tuned",
         "cross-entropy with a tuned threshold",
@@ -221,7 +221,7 @@ _ON_REQUEST = [
     *_pair("logistic_regression", "logistic regression", _logistic_regression, 0),
 ]
 
-# The ensemble is part of the default where its trees are installed.
+# The ensemble is part of the default if its trees are installed.
 _DEFAULT = [*_METHODS, _ENSEMBLE] if find_spec("lightgbm") else _METHODS
 DEFAULT_METHODS = tuple(method.name for method in _DEFAULT)
 BUILT_IN: Mapping[str, Method] = MappingProxyType(
@@ -230,7 +230,7 @@ BUILT_IN: Mapping[str, Method] = MappingProxyType(
 
 
 def method_names() -> list[str]:
-    """Names of all built-in methods, those of the default comparison first.
+    """List all built-in methods, those of the default comparison first.
 
     Examples
     --------
@@ -241,14 +241,14 @@ def method_names() -> list[str]:
 
 
 def resolve_methods(methods: Any, baseline: str) -> list[Method]:
-    """The methods a user asked for, the baseline among them.
+    """Return the methods that a user asked for, including the baseline.
 
     Parameters
     ----------
     methods : None, sequence or mapping
         None for the default ones; names; pairs ``(name, estimator)``; or a mapping from name to estimator.
     baseline : str
-        Name of the method that the others are compared with; put first if it is not there.
+        Name of the method that the others are compared with; added in front if it is missing.
 
     Returns
     -------
@@ -296,12 +296,12 @@ def _resolved(entry: Any) -> Method:
     return BUILT_IN[entry]
 
 
-def _copy_of(settings: Settings, *, estimator: Any) -> Any:  # noqa: ARG001  # it is the user's as it is
+def _copy_of(settings: Settings, *, estimator: Any) -> Any:  # noqa: ARG001  # the user's estimator stays unchanged
     return clone(estimator)
 
 
 def split_options(options: Mapping[str, Any] | None, methods: list[Method]) -> tuple[Any, Any]:
-    """Parameters of all networks, and those of single methods, from one mapping that holds both."""
+    """Split a mapping into parameters of all networks and those of single methods."""
     given = dict(options or {})
     names = [method.name for method in methods]
     single = {name: given.pop(name) for name in names if isinstance(given.get(name), Mapping)}

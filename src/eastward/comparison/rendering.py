@@ -1,4 +1,4 @@
-"""A comparison as a table: Markdown and plain text, from its plain dictionary."""
+"""Render a comparison as a table in Markdown and plain text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NONE = "–"
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
-    """Verdict and table in Markdown."""
+    """Render verdict and table in Markdown."""
     head, *body = [[_markdown_text(entry) for entry in row] for row in _table(summary)]
     lines = [_markdown_line(head), "|" + "---|" * len(head), *map(_markdown_line, body)]
     verdict = summary["verdict"]
@@ -22,7 +22,7 @@ def to_markdown(summary: dict[str, Any]) -> str:
 
 
 def to_text(summary: dict[str, Any]) -> str:
-    """Table, verdict and details with aligned columns, for a terminal."""
+    """Render table, verdict and details with aligned columns, for a terminal."""
     table = [[_one_line(entry) for entry in row] for row in _table(summary)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [

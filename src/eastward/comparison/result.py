@@ -1,4 +1,4 @@
-"""The outcome of a comparison."""
+"""The result of a comparison."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = ["Comparison", "Progress"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on the same splits: scores, paired differences, calibration, time, and a verdict.
+    """The result of comparing methods on the same splits, with a verdict.
 
     Attributes
     ----------
     metric : Metric
-        What methods were judged by.
+        The metric that judged the methods.
     baseline : str
-        What they were compared with.
+        The method that the others were compared with.
     compared : sequence of Method
         The methods.
     cells : list of dict
@@ -47,15 +47,15 @@ class Comparison:
     test_ratio : float
         Test rows over training rows.
     tie_margin : float
-        Differences up to it count as a tie.
+        Differences up to this count as a tie.
     problem : Problem, optional
         The data, for :meth:`fit_recommended`.
     prior : Prior or None
-        What the splits are weighed with.
+        Experience that is combined with the splits.
 
     Notes
     -----
-    ``print`` shows the table and the verdict; notebooks show it by themselves.
+    ``print`` shows the table and the verdict; a notebook displays it directly.
     """
 
     metric: Metric
@@ -107,7 +107,7 @@ class Comparison:
         return verdict_of_keepers(self.methods, judged, metric=self.metric, baseline=self.baseline)
 
     def gain(self, method: str, other: str) -> Belief | None:
-        """What to believe of the gain of one method over another.
+        """Estimate the gain of one method over another.
 
         Parameters
         ----------
@@ -136,18 +136,18 @@ class Comparison:
 
     @cached_property
     def margin(self) -> float:
-        """Differences up to this make no practical difference, in units of the metric."""
+        """Largest difference without practical relevance, in units of the metric."""
         names = [method.name for method in self.compared]
         reference = self._scores[names.index(self.baseline)]
         return absolute_margin(self.metric, self.tie_margin, reference)
 
     def fit_recommended(self) -> Any:
-        """The recommended method, fitted on all rows.
+        """Fit the recommended method on all rows.
 
         Returns
         -------
         classifier
-            Of the method's own kind; behind ``preprocess``, a scikit-learn pipeline of the two.
+            The fitted method; with ``preprocess``, a scikit-learn pipeline of the two.
 
         Examples
         --------
@@ -180,7 +180,7 @@ class Comparison:
         return make_pipeline(preprocess, model)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, ready for JSON.
+        """Return everything as plain data, ready for JSON.
 
         Returns
         -------
@@ -200,7 +200,7 @@ class Comparison:
         }
 
     def to_markdown(self) -> str:
-        """Verdict and table in Markdown.
+        """Render verdict and table in Markdown.
 
         Returns
         -------
@@ -216,16 +216,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a ``progress`` callback receives after each finished cell.
+    """The argument of a ``progress`` callback after each finished cell.
 
     Attributes
     ----------
     done, total : int
-        Cells.
+        Numbers of finished cells and of all cells.
     cell : dict or None
-        The one just finished; None when the stored ones were read.
+        The cell that just finished; None after the stored cells were read.
     comparison : Comparison
-        Of everything that is there so far: print it for a live table.
+        The comparison so far; print it for a live table.
     """
 
     done: int

@@ -1,4 +1,4 @@
-"""``compare``: every method on every split, in parallel and resumable."""
+"""``compare``: run every method on every split, in parallel and resumable."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def compare(
     prior: Any = "tables",
     thorough: bool = False,
 ) -> Comparison:
-    """Find the method to use on these data, judged by ``metric``, and say how sure that is.
+    """Find the best method for these data and ``metric``, and say how certain that is.
 
-    Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing, and all
-    networks have the same layers and the same limits. The sceptic's question is the default one: does anything beat
-    cross-entropy with a threshold tuned for the metric?
+    Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing. All networks
+    have the same layers and limits. The default asks the sceptic's question: does anything beat cross-entropy with a
+    threshold tuned for the metric?
 
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, ...)
-        Features: finite numbers, or whatever ``preprocess`` makes numbers of.
+        Features: finite numbers, or anything that ``preprocess`` turns into numbers.
     y : array-like of shape (n_samples,)
         Labels.
     metric : str, Metric or callable, default="f1_macro"
@@ -76,30 +76,30 @@ def compare(
         None for the default methods; names from :func:`eastward.comparison.method_names`; pairs
         ``(name, estimator)``; or a mapping from name to scikit-learn estimator. The baseline is added if missing.
     n_splits : int, default=10
-        Repetitions, 2 at least.
+        Number of repeated splits, at least 2.
     test_size : float, default=0.2
-        Share of rows to judge by.
+        Share of test rows.
     random_state : int, RandomState or None, default=0
-        Determines splits and seeds. Same value, data and machine: same scores, whatever ``n_jobs``.
+        Determines splits and seeds. On one machine, equal seeds and data give equal scores, whatever ``n_jobs``.
     n_jobs : int or None, default=None
-        Processes; -1 for all cores. Each works on one thread. None means one, or what ``joblib.parallel_config`` says:
-        the workers of a Dask or Ray cluster, for example.
+        Number of processes, each with one thread; -1 uses all cores. None means one, or the setting of
+        ``joblib.parallel_config``, for example the workers of a Dask or Ray cluster.
     store : path, optional
-        Folder for finished cells. What is there is not computed again, so a comparison that was stopped goes on, and
-        more splits or methods cost only what is new. Failed cells are tried again.
+        Folder for finished cells. They are not computed again, so a stopped comparison continues, and more splits or
+        methods cost only what is new. Failed cells are tried again.
     budget : float, optional
-        Seconds of training for each network; results then depend on the machine. Trees cannot be held to it and say
-        so. Without it, limits are in epochs (``max_epochs``, ``patience``), the same for all.
+        Seconds of training for each network; results then depend on the machine. Trees cannot be limited, and a note
+        says so. By default limits are in epochs (``max_epochs``, ``patience``), equal for all.
     preprocess : transformer, optional
-        Such as ``eastward.data.make_vectorizer()``; a copy is fitted on the training rows of each split.
+        For example ``eastward.data.make_vectorizer()``; a copy is fitted on the training rows of each split.
     progress : callable, optional
         Called with a :class:`~eastward.comparison.Progress` after each cell.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of rows, in training (for methods that take them) and in judging.
+        Weights of rows, for training (if a method takes them) and for scores.
     groups : array-like of shape (n_samples,), optional
-        Rows with the same value, such as rows of one patient, are on one side of every split, inside methods as well.
+        Rows with the same value, such as rows of one patient, stay on one side of every split, even inside methods.
     times : array-like of shape (n_samples,), optional
-        Numbers or dates: test rows are later than the rows trained on. Methods hold out whole periods.
+        Numbers or dates: test rows are later than training rows. Methods hold out whole periods.
     metric_options : mapping, optional
         Options of the metric, such as ``{"beta": {"fraud": 5}}``.
     method_options : mapping, optional
@@ -107,27 +107,26 @@ def compare(
         those of that method, ``{"random_forest": {"n_estimators": 500}}``.
     subject_to : str or sequence of str, optional
         Constraints such as ``"recall[fraud] >= 0.9"``, as in :func:`eastward.tune_decision`. Methods that tune their
-        decision keep them; a method that breaks one on test rows, on average over the splits, is marked and not
+        decision keep them. A method that breaks one on test rows, on average over the splits, is marked and not
         recommended.
     confidence : float, default=0.95
-        Of the one-sided bounds by which methods keep them.
+        Confidence of the one-sided bounds on constraints.
     abstain_cost : float, optional
-        What leaving a row to somebody who gets it right costs, in units of the metric. Methods that tune their decision
-        may leave rows undecided; the others decide all.
+        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. Methods that tune their
+        decision may leave rows undecided; the others decide all.
     coverage : float, optional
-        The share of rows that have to be decided, instead of a cost or besides it.
+        The share of rows that must be decided, instead of a cost or in addition to it.
     baseline : str, default="cross_entropy_tuned"
-        What the others are compared with.
+        The method that the others are compared with.
     tie_margin : float, default=0.005
         Differences up to this do not matter; for metrics without a fixed range, such as costs, a share of the
         baseline's mean.
 
     prior : {"tables"}, None or Prior, default="tables"
-        What the splits are weighed with: what methods have gained on 33 tables before. None lets the splits speak
-        alone.
+        Experience that is combined with the splits: the gains of methods on 33 tables. None uses the splits alone.
     thorough : bool, default=False
-        Whether every method runs on every split. Otherwise methods that cannot win any more are left out after the
-        first two; the baseline never is.
+        Whether every method runs on every split. Otherwise methods that can no longer win are dropped after the first
+        two splits. The baseline is never dropped.
 
     Returns
     -------
@@ -137,9 +136,9 @@ def compare(
     Notes
     -----
     Intervals are corrected for the rows that splits share [1]_. The verdict is a decision under uncertainty: it takes
-    the highest expected score, or a simpler method that is practically equal to it, and says how sure that is; see
+    the highest expected score, or a simpler method that is practically equal, and says how certain that is; see
     :func:`~eastward.comparison.belief.believed_gain`. A method that fails on a split is reported and not recommended;
-    the rest goes on.
+    the others continue.
 
     References
     ----------
@@ -195,7 +194,7 @@ def compare(
 
 
 def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
-    """The methods that may still win."""
+    """Return the methods that may still win."""
     direction = 1.0 if so_far.metric.higher_is_better else -1.0
     names = {method.name for method in methods}
     expected = {
@@ -210,7 +209,7 @@ def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
 def _with_wishes(
     problem: Problem, subject_to: Any, confidence: float, abstain_cost: Any, coverage: Any
 ) -> Problem:
-    """The problem with what is asked of decisions; a method that cannot prove it does what comes closest."""
+    """Add the demands on decisions to the problem; a method that cannot keep them comes as close as it can."""
     wishes = {"subject_to": subject_to, "abstain_cost": abstain_cost, "coverage": coverage}
     asked = {name: value for name, value in wishes.items() if value is not None}
     if not asked:
@@ -243,7 +242,7 @@ def _problem(
     random_state: Any,
     settings: dict[str, Any],
 ) -> Problem:
-    """The data, checked once for all methods."""
+    """Check the data once for all methods."""
     for argument, value in (("X", X), ("y", y)):
         if value is None:
             _checks.fail(_CALLER, argument, "given", None, error=TypeError)
@@ -273,7 +272,7 @@ def _problem(
 
 
 def _with_order(problem: Problem, groups: Any, times: Any) -> Problem:
-    """The problem with what its splits must not tear apart; too few groups are refused before anything is fitted."""
+    """Add groups and times to the problem; too few groups are refused before anything is fitted."""
     if groups is None and times is None:
         return problem
     check_consistent_length(problem.codes, groups, times)
@@ -315,7 +314,7 @@ def _check_rows(counts: Any) -> None:
 
 
 def _check_features(X: Any, preprocess: Any) -> None:
-    """Without preprocessing, columns must be numbers; name those that are not."""
+    """Check that columns are numbers if there is no preprocessing, and name those that are not."""
     if preprocess is not None:
         for needed in ("fit_transform", "transform", "get_params"):
             if not hasattr(preprocess, needed):

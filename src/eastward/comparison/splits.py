@@ -1,4 +1,4 @@
-"""Repeated splits, each determined by its number alone: stratified, by groups, or by time."""
+"""Repeated splits, each determined by its number: stratified, by groups, or by time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from eastward.training.grouped_folds import grouped_folds
 
 __all__ = ["grouped_split", "later_rows", "ordered_split", "split_seed", "stratified_split"]
 
-# The earliest cut of an ordered split leaves this share of the rows before it.
+# At least this share of the rows comes before the test rows of an ordered split.
 EARLIEST = 0.5
 
 
 def split_seed(random_state: int, split: int) -> int:
-    """Seed of everything random in one split; it does not depend on how many splits there are.
+    """Return the seed of one split, which does not depend on the number of splits.
 
     Examples
     --------
@@ -30,10 +30,10 @@ def split_seed(random_state: int, split: int) -> int:
 def stratified_split(
     codes: NDArray[Any], test_size: float, seed: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Training and test rows, with every class in its proportion on both sides.
+    """Split rows into training and test rows, with classes in proportion on both sides.
 
-    A class of two rows or more has one at least on each side; the only row of a class is trained on, because a
-    class that was never seen cannot be predicted.
+    A class of two or more rows has at least one on each side. The only row of a class is a training row, because an
+    unseen class cannot be predicted.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def stratified_split(
     test_size : float
         Share of test rows, in (0, 1).
     seed : int
-        Same seed, same rows.
+        Seed of the split.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def stratified_split(
     rng = np.random.default_rng(seed)
     counts = np.bincount(codes)
     shares = counts * test_size
-    # Largest remainders are rounded up, in an order drawn at random where they are equal.
+    # The largest remainders are rounded up; ties are broken at random.
     test_counts = np.floor(shares).astype(int)
     order = np.lexsort((rng.random(len(counts)), test_counts - shares))
     test_counts[order[: round(shares.sum()) - test_counts.sum()]] += 1
@@ -75,7 +75,7 @@ def stratified_split(
 def grouped_split(
     codes: NDArray[Any], groups: NDArray[Any], test_size: float, seed: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Training and test rows, with all rows of a group on one side and classes as even as that allows.
+    """Split rows into training and test rows, with each group on one side and classes as even as possible.
 
     Examples
     --------
@@ -91,10 +91,10 @@ def grouped_split(
 def ordered_split(
     times: NDArray[Any], test_size: float, split: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Training rows, and test rows that are all later than those.
+    """Split rows into training rows and later test rows.
 
-    Split 0 is judged by the latest rows; the others end earlier, spread evenly however many there are, and leave
-    the rows after their test rows out.
+    Split 0 tests on the latest rows. The others end earlier, spread evenly whatever their number, and leave out the
+    rows after their test rows.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def ordered_split(
 
 
 def later_rows(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """The rows after the first ``share`` of them; equal times stay together.
+    """Return the rows after the first ``share`` of them; equal times stay together.
 
     Examples
     --------
@@ -132,6 +132,6 @@ def later_rows(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
 
 
 def _spread(number: int) -> float:
-    """Van der Corput's sequence: 0, 1/2, 1/4, 3/4, ... fills the unit interval evenly from the start."""
+    """Return Van der Corput's sequence 0, 1/2, 1/4, 3/4, ..., which fills the unit interval evenly."""
     digits = f"{number:b}"[::-1]
     return float(int(digits, 2) / 2 ** len(digits))

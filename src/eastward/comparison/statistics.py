@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 
 
 class CorrectedMean(NamedTuple):
-    """A mean over splits, its interval, and the probability that the true one is positive."""
+    """A mean over splits, its interval, and the probability that the true mean is positive."""
 
     mean: float
     low: float
@@ -24,12 +24,12 @@ class CorrectedMean(NamedTuple):
 
 
 def corrected_mean(values: NDArray[Any], test_ratio: float) -> CorrectedMean:
-    r"""Mean over repeated splits, with the interval of Nadeau and Bengio.
+    r"""Average over repeated splits, with the interval of Nadeau and Bengio.
 
     .. math:: \bar d \pm t_{J-1} \sqrt{\left(\tfrac1J + \tfrac{n_\text{test}}{n_\text{train}}\right) s^2}
 
-    Splits of one data set share training rows, so their results are not independent and :math:`s^2 / J` is far too
-    small a variance; the second term makes up for it.
+    Splits of one data set share training rows, so their results are not independent, and :math:`s^2 / J` would be far
+    too small a variance. The second term makes up for it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def corrected_mean(values: NDArray[Any], test_ratio: float) -> CorrectedMean:
     Returns
     -------
     CorrectedMean
-        The probability is that of the corrected t distribution (flat prior); one half if nothing differs.
+        The probability comes from the corrected t distribution (flat prior); one half if nothing differs.
 
     References
     ----------
@@ -56,7 +56,7 @@ def corrected_mean(values: NDArray[Any], test_ratio: float) -> CorrectedMean:
     """
     count, mean = len(values), float(np.mean(values))
     deviation = math.sqrt((1 / count + test_ratio) * float(np.var(values, ddof=1)))
-    # Splits that agree to the last digits leave no spread to judge by.
+    # Splits that agree to the last digit have no spread.
     if deviation <= 1e-12 * max(1.0, abs(mean)):
         return CorrectedMean(mean, mean, mean, 0.5 + 0.5 * float(np.sign(round(mean, 12))))
     reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * deviation
@@ -65,7 +65,7 @@ def corrected_mean(values: NDArray[Any], test_ratio: float) -> CorrectedMean:
 
 
 def holm(p_values: NDArray[Any]) -> NDArray[Any]:
-    """P-values adjusted for how many there are (Holm's step-down), in the order given.
+    """Adjust p-values for their number (Holm's step-down method), in the given order.
 
     Examples
     --------
@@ -81,13 +81,13 @@ def holm(p_values: NDArray[Any]) -> NDArray[Any]:
 
 
 def average_ranks(merits: NDArray[Any]) -> NDArray[Any]:
-    """Mean rank of each method over splits: 1 is best, equals share their ranks, failures come last.
+    """Compute the mean rank of each method over splits; 1 is best, ties share ranks, failures come last.
 
     Parameters
     ----------
     merits : ndarray
-        ``(methods, splits)``, higher is better, NaN for a failure, minus infinity where a method was not run: such a
-        split does not count for it.
+        ``(methods, splits)``, higher is better. NaN stands for a failure, minus infinity for a split on which a method
+        was not run; that split does not count for it.
 
     Returns
     -------
@@ -102,14 +102,14 @@ def average_ranks(merits: NDArray[Any]) -> NDArray[Any]:
     """
     ran = ~np.isneginf(merits)
     losses = np.where(np.isnan(merits), np.finfo(np.float64).max, -merits)
-    # Methods that were not run come after all others, and so change nobody's rank.
+    # Methods that were not run come last, so that they change no other rank.
     total = np.where(ran, stats.rankdata(losses, axis=0), 0.0).sum(axis=1)
     ranks: NDArray[Any] = total / np.maximum(1, ran.sum(axis=1))
     return ranks
 
 
 def wins_ties_losses(gains: NDArray[Any], margin: float) -> tuple[int, int, int]:
-    """How many gains exceed the margin, stay within it, and fall below it.
+    """Count gains above the margin, within it, and below it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Finished cells on disk, so that a comparison that was stopped goes on where it was."""
+"""Store finished cells on disk, so that a stopped comparison continues."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ UNFINISHED, SECONDS_TO_WRITE = ".unfinished-", 60.0
 class CellStore:
     """A folder with one JSON file for each finished cell.
 
-    Files are named by everything that a result depends on (data, split, method, metric, versions), so one folder may
+    Files are named by everything that a result depends on (data, split, method, metric, versions). So one folder can
     serve any number of comparisons, and more splits or methods only add to it.
 
     Parameters
     ----------
     folder : path
-        Made when needed.
+        Created when needed.
 
     Examples
     --------
@@ -55,13 +55,13 @@ class CellStore:
 
     @staticmethod
     def _remove_if_old(path: Path) -> None:
-        """Remove what a killed process left; a file of the last minute may be one that is being written."""
+        """Remove leftovers of a killed process, except recent files, which may still be written."""
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > SECONDS_TO_WRITE:
                 path.unlink()
 
     def load(self, key: str) -> dict[str, Any] | None:
-        """The cell under ``key``; None if there is none that can be read."""
+        """Load the cell under ``key``; None if there is no readable one."""
         path = self._path(key)
         try:
             cell = read_document(path)
@@ -90,14 +90,14 @@ class CellStore:
 
 
 def fingerprint(argument: str, *parts: Any) -> str:
-    """A short name for everything in ``parts``, and for the versions that computed with it.
+    """Compute a short name for everything in ``parts`` and for the versions in use.
 
-    Two equal frames, arrays, estimators or settings have one name, in this process and in the next.
+    Equal frames, arrays, estimators or settings have the same name, in this process and in the next.
     """
     versions = (__version__, sklearn.__version__, torch.__version__)
     try:
         digests = [joblib.hash(_plain(part)) for part in parts]
-    except Exception as error:  # noqa: BLE001  # pickling fails in as many ways as there are objects
+    except Exception as error:  # noqa: BLE001  # pickling can fail in any way
         advice = "Use functions and classes that are defined in a module, or leave store out."
         _checks.fail(
             "compare",
@@ -111,10 +111,10 @@ def fingerprint(argument: str, *parts: Any) -> str:
 
 
 def _plain(part: Any) -> Any:
-    """A pandas frame by its values: how they lie in memory does not matter."""
+    """Reduce a pandas frame to its values, whatever their layout in memory."""
     if not (hasattr(part, "columns") and hasattr(part, "iloc")):
         return part
-    import pandas as pd  # noqa: PLC0415  # only who brings a frame has it
+    import pandas as pd  # noqa: PLC0415  # only needed for a frame
 
     names, kinds = [str(name) for name in part.columns], [str(kind) for kind in part.dtypes]
     return names, kinds, pd.util.hash_pandas_object(part, index=False).to_numpy()

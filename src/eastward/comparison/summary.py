@@ -1,4 +1,4 @@
-"""From cells to one row of numbers for each method."""
+"""Summarise cells in one row of numbers for each method."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def method_rows(
     tie_margin: float,
     prior: Prior | None = None,
 ) -> list[dict[str, Any]]:
-    """Numbers of each method, and of its paired differences to the baseline.
+    """Compute the numbers of each method, and of its paired differences to the baseline.
 
     Parameters
     ----------
     names, labels : sequence of str
-        Of the methods, in the order wanted.
+        Names and labels of the methods, in order.
     cells : sequence of dict
-        As :func:`~eastward.comparison.cells.run_cell` returns them; some may be missing yet.
+        As :func:`~eastward.comparison.cells.run_cell` returns them; some may still be missing.
     metric : Metric
-        Its direction says what is better.
+        The metric; its direction says what is better.
     baseline : str
         One of the names.
     test_ratio : float
@@ -60,8 +60,8 @@ def method_rows(
     tie_margin : float
         As in :func:`absolute_margin`.
     prior : Prior, optional
-        What the splits are weighed with in ``expected``, ``probability`` and ``equal``; means, intervals and adjusted
-        p-values are of the splits alone.
+        Experience for ``expected``, ``probability`` and ``equal``. Means, intervals and adjusted p-values use the
+        splits alone.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def method_rows(
 
 
 def absolute_margin(metric: Metric, tie_margin: float, reference: NDArray[Any]) -> float:
-    """The margin as it is for a metric of known range; else that share of the baseline's mean."""
+    """Return the margin for a metric of known range, else that share of the baseline's mean."""
     if math.isfinite(metric.high) and math.isfinite(metric.low):
         return tie_margin
     known = reference[np.isfinite(reference)]
@@ -120,7 +120,7 @@ def absolute_margin(metric: Metric, tie_margin: float, reference: NDArray[Any]) 
 
 
 def score_table(names: Sequence[str], cells: Sequence[dict[str, Any]]) -> NDArray[Any]:
-    """``(methods, splits)``, NaN where there is no result; splits without any result are left out."""
+    """Return scores ``(methods, splits)``, NaN for a missing result; splits without results are left out."""
     splits = _splits(cells)
     table = np.full((len(names), len(splits)), np.nan)
     for cell in cells:
@@ -162,7 +162,7 @@ def _believed(belief: Belief | None, direction: float) -> dict[str, Any]:
 
 
 def _adjust(differences: list[dict[str, Any]]) -> None:
-    """One-sided p-values of being better, adjusted for how many methods try."""
+    """Add one-sided p-values of being better, adjusted for the number of methods."""
     known = [difference for difference in differences if difference["adjusted_p"] is not None]
     adjusted = holm(np.array([difference["adjusted_p"] for difference in known]))
     for difference, value in zip(known, adjusted.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What the numbers say, in plain sentences: what to use, and how sure that is."""
+"""Give a verdict in plain sentences: what to use, and how certain that is."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from eastward.metrics import Metric
 
 __all__ = ["pair_belief", "recommended", "verdict"]
 
-# More than half of the mass within the margin: practically equal.
+# Two methods are practically equal if more than this probability lies within the margin.
 MOSTLY = 0.5
-# How sure, in words: the first whose probability is reached.
+# Certainty in words: the first one whose probability is reached.
 SURE = ((0.975, "almost certainly"), (0.9, "very likely"), (0.75, "likely"), (0.0, "perhaps"))
 _WORSE_PROBABILITIES = 1.05
 _NOTABLY_SLOWER = 2.0
 
 Row = dict[str, Any]
-# (one method, another) -> what to believe of the gain of the first over the second
+# (one method, another) -> the estimated gain of the first over the second
 Pairs = Callable[[str, str], Belief | None]
 
 
@@ -36,29 +36,29 @@ def verdict(
     pairs: Pairs,
     prior: Prior | None = None,
 ) -> Row:
-    """The recommendation and its reasons.
+    """Recommend a method, with reasons.
 
-    It is a decision under uncertainty: of the methods that never failed, the one with the highest expected score is
-    taken, or a simpler one that is practically equal to it. How sure that is, is said and does not decide.
+    It is a decision under uncertainty: of the methods that never failed, it takes the one with the highest expected
+    score, or a simpler one that is practically equal. The certainty is reported but does not decide.
 
     Parameters
     ----------
     rows : sequence of dict
         From :func:`~eastward.comparison.summary.method_rows`.
     cells : sequence of dict
-        For what single fits have to say.
+        Cells, for notes on single fits.
     metric : Metric
-        What they were judged by.
+        The metric that judges methods.
     baseline : str
         Name of the baseline.
     margin : float
-        Differences up to it do not matter.
+        Differences up to this do not matter.
     efforts : mapping from str to int
         Effort of each method, by name.
     pairs : callable
-        What to believe of the gain of one method over another; None where they share too few splits.
+        Returns the estimated gain of one method over another; None if they share too few splits.
     prior : Prior, optional
-        What the splits were weighed with, to be said in words.
+        Experience that was combined with the splits, to be mentioned.
 
     Returns
     -------
@@ -84,18 +84,18 @@ def verdict(
 def recommended(
     expected: Mapping[str, float], efforts: Mapping[str, int], pairs: Pairs, baseline: str
 ) -> str:
-    """The method with the highest expected score, or the simplest one that is practically equal to it.
+    """Return the method with the highest expected score, or the simplest practically equal one.
 
     Parameters
     ----------
     expected : mapping
-        Expected gain of each method over one and the same; higher is better.
+        Expected gain of each method over a common reference; higher is better.
     efforts : mapping
         Effort of each.
     pairs : callable
         As in :func:`verdict`.
     baseline : str
-        Preferred among equals of equal effort: what is there stays.
+        Preferred among equal methods of equal effort.
 
     Returns
     -------
@@ -132,20 +132,20 @@ def pair_belief(
     margin: float,
     prior: Prior | None,
 ) -> Belief | None:
-    """What to believe of the gain of one method over another, from their scores on the same splits.
+    """Estimate the gain of one method over another from their scores on the same splits.
 
     Parameters
     ----------
     one, other : ndarray
-        ``(J,)`` scores in units of the metric, NaN where a method failed.
+        ``(J,)`` scores in units of the metric; NaN if a method failed.
     names : tuple of str
-        Of the two, for what is known of them beforehand.
+        Names of the two, for prior experience.
     metric : Metric
         Its direction says what is better.
     test_ratio, margin
         As in :func:`~eastward.comparison.belief.believed_gain`.
     prior : Prior or None
-        What is known beforehand.
+        Prior experience.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def _how_sure(row: Row) -> str:
 def _weighing_sentences(
     chosen: Row | None, reference: Row, others: list[Row], metric: Metric, prior: Prior | None
 ) -> list[str]:
-    """What was measured, and what it was weighed with."""
+    """Describe what was measured, and the experience combined with it."""
     if chosen is None or prior is None:
         return []
     direction = 1.0 if metric.higher_is_better else -1.0
@@ -267,13 +267,13 @@ def _percent(probability: float) -> str:
 def _aligned_sentences(
     reference: Row, others: list[Row], margin: float, metric: Metric
 ) -> list[str]:
-    """Whether training by the metric helps here, which is what people come to ask."""
+    """Say whether training by the metric helps here."""
     found = [row for row in others if row["name"] == "eastward"]
     if not found or found[0]["difference"]["mean"] is None:
         return []
     low, high = found[0]["difference"]["interval"]
     if low == high == 0:
-        # As a rule its held-out rows preferred the networks of cross-entropy, which are those of the tuned baseline.
+        # Usually its held-out rows preferred the cross-entropy networks, which are those of the tuned baseline.
         same = f"the scores are those of {reference['label']} on every split"
         return [f"Training by the metric itself changed nothing here: {same}."]
     effect = _effect(found[0], margin, metric)
@@ -293,7 +293,7 @@ def _effect(row: Row, margin: float, metric: Metric) -> str:
 
 
 def _plain_sentences(reference: Row, others: list[Row], margin: float, metric: Metric) -> list[str]:
-    """Whether the tuned threshold itself was worth it."""
+    """Say whether the tuned threshold itself was worth it."""
     found = [row for row in others if row["name"] == "cross_entropy"]
     if reference["name"] != "cross_entropy_tuned" or not found:
         return []
