@@ -1,8 +1,8 @@
-"""From results to a report that can be shown: a plain dictionary first, its rendering second.
+"""Turn results into a report: first a plain dictionary, then its rendering.
 
 ``evaluation_summary``, ``importance_summary`` and ``report_summary`` make the dictionary; ``render_html``,
-``render_markdown`` and ``write_figures`` turn it into something to read. What a rendering needs is loaded when it is
-first used.
+``render_markdown`` and ``write_figures`` turn it into something to read. Modules for rendering are loaded on
+first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stratified bootstrap of the confusion matrix, and of every metric at once."""
+"""A stratified bootstrap of the confusion matrix, for every metric at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eastward.metrics import Metric
 
 __all__ = ["bootstrap_confusions", "metric_intervals", "values_of"]
 
-# Numbers of a stack of tables, or of draws, that are held at one time (32 MB in float64).
+# Entries of a stack of tables, or of draws, in memory at one time (32 MB in float64).
 NUMBERS_AT_ONCE = 4_000_000
 
 
@@ -28,16 +28,16 @@ def bootstrap_confusions(
     n_bootstrap: int,
     random_state: int,
 ) -> Iterator[NDArray[Any]]:
-    """Confusion matrices of resamples that keep the number of rows of each true class, in chunks.
+    """Yield confusion matrices of resamples that keep the number of rows of each true class.
 
-    Rows of one true class, one decision and one weight are interchangeable, so their multiplicities are drawn
-    together: a multinomial per class. That is the same distribution as drawing row by row, at a cost that does not
-    grow with the rows.
+    Rows with the same true class, decision and weight are interchangeable, so their multiplicities are drawn together,
+    by a multinomial per class. The distribution is that of drawing row by row, but the cost does not grow with the
+    rows.
 
-    Rows of a class that were all decided alike would give the same counts in every resample, as if two rows out of
-    two proved that the model never errs. Such classes share half a row between them that is decided otherwise
-    (Jeffreys' prior): a class of n rows puts a share of them, drawn from Beta(½ / k, n + ½) where k is the number
-    of such classes, evenly on the other decisions.
+    If all rows of a class were decided alike, every resample would have the same counts, as if two correct rows out of
+    two proved that the model never errs. So such classes share half a row that is decided otherwise (Jeffreys' prior).
+    With k such classes, a class of n rows moves a share of its rows, drawn from Beta(½ / k, n + ½), evenly to the
+    other decisions.
 
     Yields
     ------
@@ -78,7 +78,7 @@ def _decided_otherwise(
 def metric_intervals(
     metrics: Sequence[Metric], tables: Iterator[NDArray[Any]], *, level: float = 0.95
 ) -> list[list[float] | None]:
-    """Percentile interval of each metric over a stream of confusion matrices; None if there are none."""
+    """Compute the percentile interval of each metric over a stream of confusion matrices; None for none."""
     values = [values_of(metrics, chunk) for chunk in tables]
     if not values:
         return [None for _ in metrics]
@@ -87,7 +87,7 @@ def metric_intervals(
 
 
 def values_of(metrics: Sequence[Metric], tables: NDArray[Any]) -> NDArray[np.float64]:
-    """Each of M metrics at each of B confusion matrices: ``(B, C, C)`` to ``(M, B)``.
+    """Evaluate M metrics at B confusion matrices: ``(B, C, C)`` to ``(M, B)``.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def values_of(metrics: Sequence[Metric], tables: NDArray[Any]) -> NDArray[np.flo
 
 
 def values_at(metric: Metric, matrices: Tensor, counts: Tensor) -> Tensor:
-    """The metric at each of B tables, ``(B,)``, together where the metric can be vectorised."""
+    """Evaluate the metric at B tables, ``(B,)``, at once if it can be vectorised."""
 
     def at_counts(table: Tensor) -> Tensor:
         return metric(Counts.unstack(table))
@@ -113,7 +113,7 @@ def values_at(metric: Metric, matrices: Tensor, counts: Tensor) -> Tensor:
     try:
         return torch.func.vmap(function)(tables).double()
     except (RuntimeError, TypeError, ValueError):
-        # A metric of the user's own may branch on values, which vmap cannot follow.
+        # A user's metric may branch on values, which vmap does not support.
         return torch.stack([torch.as_tensor(function(table)).double() for table in tables])
 
 

@@ -1,4 +1,4 @@
-"""Whether a stated confidence is met: bins of confidence against accuracy."""
+"""Compare stated confidence with accuracy in bins."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from eastward.decisions.calibration import expected_calibration_error
 
 __all__ = ["calibration_summary"]
 
-# A bin of fewer rows says next to nothing: at 20 rows its interval is up to 0.4 wide.
+# A bin of fewer rows says almost nothing: with 20 rows its interval is up to 0.4 wide.
 ROWS_PER_BIN, MOST_BINS = 20, 10
-# Draws of "what would a perfectly calibrated model show on these rows?"; fewer where probabilities are many.
+# Simulations of a perfectly calibrated model on these rows; fewer if there are many probabilities.
 CHANCE_DRAWS, CHANCE_NUMBERS = 200, 20_000_000
 
 
@@ -25,19 +25,19 @@ def calibration_summary(
     *,
     random_state: int = 0,
 ) -> dict[str, Any]:
-    r"""Reliability of the most probable class.
+    r"""Summarise the reliability of the most probable class.
 
     .. math:: ECE = \sum_b \frac{n_b}{n}\,|accuracy_b - confidence_b|
 
-    The error is :func:`eastward.comparison.calibration.expected_calibration_error`. The curve has bins of its own:
-    at most ten with equally many rows, at least twenty each, so that every point of it is supported.
+    The error is :func:`eastward.comparison.calibration.expected_calibration_error`. The curve has its own bins: at
+    most ten with equally many rows, at least twenty each, so that every point has enough evidence.
 
     Parameters
     ----------
     targets : ndarray
         ``(N,)`` class indices.
     log_probabilities : ndarray
-        ``(N, C)``, without offsets: a tuned decision changes who wins, not how sure the model is.
+        ``(N, C)``, without offsets: a tuned decision changes the decision, not the confidence.
     weight : ndarray
         ``(N,)``, positive.
     random_state : int, default=0
@@ -74,7 +74,7 @@ def calibration_summary(
 
 
 def _supported_bins(confidence: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """Rows of each bin, from low to high confidence; equal confidences stay in one bin.
+    """Sort rows into bins, from low to high confidence; equal confidences stay in one bin.
 
     >>> [len(rows) for rows in _supported_bins(np.repeat([0.5, 0.9], [20, 45]))]
     [20, 45]
@@ -100,7 +100,7 @@ def _bin(confidence: NDArray[Any], hit: NDArray[Any], weight: NDArray[Any]) -> d
 
 
 def _wilson(share: float, rows: float) -> list[float]:
-    """The 95 % interval of a share seen on so many rows, which need not be a whole number.
+    """Compute the 95 % interval of a share seen on this many rows, which need not be a whole number.
 
     >>> [round(end, 3) for end in _wilson(1.0, 20)]
     [0.839, 1.0]
@@ -112,7 +112,7 @@ def _wilson(share: float, rows: float) -> list[float]:
 
 
 def _error_by_chance(probabilities: NDArray[Any], weight: NDArray[Any], random_state: int) -> float:
-    """The mean error if labels were drawn from the probabilities themselves."""
+    """Simulate the mean error if labels were drawn from the probabilities themselves."""
     generator = np.random.default_rng(random_state)
     cumulated = probabilities.cumsum(axis=1)
     cumulated /= cumulated[:, -1:]

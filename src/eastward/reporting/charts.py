@@ -1,4 +1,4 @@
-"""The pictures of a report as inline SVG, each for a wide and for a narrow screen."""
+"""Draw the pictures of a report as inline SVG, for wide and for narrow screens."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __all__ = [
     "vertical_grid",
 ]
 
-# Below this width a label stands above its row instead of beside it.
+# Below this width a label is above its row instead of beside it.
 NARROW = 500
 VALUE_COLUMN = 165
-# Widest label beside its row, and above it.
+# The widest label beside its row, and above it.
 WIDEST_BESIDE, WIDEST_ABOVE = 350, 310
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
-    """Mean and interval of each method, best first, with the baseline as a dashed line."""
+    """Draw mean and interval of each method, best first, with the baseline as a dashed line."""
     methods = [method for method in comparison["methods"] if method.get("mean") is not None]
     if not methods:
         return Markup("")
@@ -56,7 +56,7 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
 
 
 def importance_chart(columns: Sequence[Mapping[str, Any]], metric: str, width: int) -> Markup:
-    """What shuffling each column costs, with its interval, and a dashed line at nothing."""
+    """Draw what shuffling each column costs, with its interval, and a dashed line at zero."""
     kinds = ["recommended" if column["matters"] else "other" for column in columns]
     title = f"{wording.metric_title(metric)} lost when the column is shuffled"
     rows = "; ".join(
@@ -70,7 +70,7 @@ def importance_chart(columns: Sequence[Mapping[str, Any]], metric: str, width: i
 def stage_chart(
     steps: Sequence[Mapping[str, Any]], title: str, higher_is_better: bool, width: int
 ) -> Markup:
-    """Scores of the steps of training in their order; the last one is what the classifier does."""
+    """Draw the scores of the training steps in order; the last one is the final classifier."""
     kinds = ["other"] * (len(steps) - 1) + ["recommended"]
     rows = "; ".join(f"{step['name']} {wording.number(step['mean'])}" for step in steps)
     axis = f"{title} on held-out rows ({wording.direction(higher_is_better)})"
@@ -78,7 +78,7 @@ def stage_chart(
 
 
 def bars_picture(counts: Sequence[float], description: str) -> Markup:
-    """A histogram as small as a word."""
+    """Draw a histogram as small as a word."""
     most, width = max(counts) or 1, 112 / len(counts)
     parts = [
         element(
@@ -94,7 +94,7 @@ def bars_picture(counts: Sequence[float], description: str) -> Markup:
 
 
 def effect_chart(effect: Mapping[str, Any], width: int) -> Markup:
-    """How often each class is decided as the column takes one value after the other."""
+    """Draw how often each class is decided as a column takes one value after another."""
     left, right, top, bottom = 46, width - 12, 12, 182
     places = _places(effect)
     low, high = min(places), max(places)
@@ -136,7 +136,7 @@ def _rows_chart(
     reference: float | None,
     description: str,
 ) -> Markup:
-    """A line with label, mark, interval and numbers for each row."""
+    """Draw a line with label, mark, interval and numbers for each row."""
     narrow = width < NARROW
     widest = WIDEST_ABOVE if narrow else WIDEST_BESIDE
     labels = [_shortened(str(row.get("label") or row["name"]), widest) for row in rows]
@@ -161,7 +161,7 @@ def _rows_chart(
 
 
 def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
-    """Accuracy against stated confidence with its interval in each bin, and the diagonal."""
+    """Draw accuracy against stated confidence with its interval in each bin, and the diagonal."""
     left, top, size = 46, 12, width - 62
     bottom, bins = top + size, calibration["bins"]
     lowest = min(
@@ -192,13 +192,13 @@ def calibration_chart(calibration: Mapping[str, Any], width: int) -> Markup:
 
 
 def upright(text: str, x: float, y: float) -> Markup:
-    """The title of a vertical axis."""
+    """Draw the title of a vertical axis."""
     turn = f"rotate(-90 {x:.0f} {y:.0f})"
     return element("text", text, x=x, y=y, transform=turn, text_anchor="middle", class_="axis")
 
 
 def _accuracy_ends(row: Mapping[str, Any]) -> Sequence[float]:
-    """The interval of a bin; of an older report, which has none, the accuracy itself."""
+    """Return the interval of a bin; older reports have none, so return the accuracy twice."""
     return row.get("interval") or (row["accuracy"], row["accuracy"])
 
 
@@ -244,7 +244,7 @@ def _row_texts(
 
 
 def _mark(kind: str, x: float, y: float) -> Markup:
-    """A shape of its own for each kind: colour alone would not reach everybody."""
+    """Draw a mark with its own shape for each kind, because not everybody can tell colours apart."""
     if kind == "recommended":
         points = " ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in ((0, -9), (9, 0), (0, 9), (-9, 0)))
         return element("polygon", points=points, class_="mark recommended")
@@ -275,7 +275,7 @@ def _shortened(label: str, widest: float) -> str:
 def vertical_grid(
     scale: Scale, low: float, high: float, top: float, bottom: float, most: int
 ) -> list[Markup]:
-    """Lines across the picture with their numbers below, at most so many."""
+    """Draw vertical grid lines with their numbers below, up to a given number."""
     parts = []
     for tick in ticks(low, high, most):
         x = scale(tick)
@@ -287,7 +287,7 @@ def vertical_grid(
 def horizontal_grid(
     scale: Scale, low: float, high: float, left: float, right: float
 ) -> list[Markup]:
-    """Lines along the picture with their numbers to the left."""
+    """Draw horizontal grid lines with their numbers to the left."""
     parts = []
     for tick in ticks(low, high):
         y = scale(tick)

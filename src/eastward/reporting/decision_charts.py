@@ -1,4 +1,4 @@
-"""What a decision promises and costs, as inline SVG: the metric against a bound, and accuracy against coverage."""
+"""Draw what a decision promises and costs: the metric against a bound, and accuracy against coverage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT, TOP, HEIGHT = 50, 12, 190
 
 
 def bound_chart(curve: Mapping[str, Any], metric: str, width: int) -> Markup:
-    """The best value of the metric against the bound of a constraint; what keeps the bound asked for is shaded."""
+    """Draw the best metric against the bound of a constraint; bounds that keep the one asked for are shaded."""
     name = curve["constraint"].split(">" if curve["at_least"] else "<")[0].strip()
     sign = "at least" if curve["at_least"] else "at most"
     bound = float(curve["bound"])
@@ -59,7 +59,7 @@ def bound_chart(curve: Mapping[str, Any], metric: str, width: int) -> Markup:
 
 
 def coverage_chart(curve: Mapping[str, Any], decided: float, width: int) -> Markup:
-    """Accuracy of the rows that are decided if the least certain are left out; the share decided is marked."""
+    """Draw the accuracy of decided rows against coverage; the share actually decided is marked."""
     shares, accuracies = curve["coverage"], curve["accuracy"]
     lowest, highest = padded_range([*accuracies])
     low, high = max(0.0, lowest), min(1.0, highest)

@@ -1,4 +1,4 @@
-"""A model's decisions on held-out rows, as the part "evaluation" of a report's summary."""
+"""Summarise a model's decisions on held-out rows, for the part "evaluation" of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from eastward.reporting.scores import stored_scores
 __all__ = ["evaluation_summary"]
 
 CALLER = "evaluation_summary"
-# Of so many of the most frequent classes each is tried as the answer to every row.
+# This many of the most frequent classes are tried as a constant answer.
 MAX_ANSWERS = 20
 
 
@@ -38,28 +38,28 @@ def evaluation_summary(
     n_bootstrap: int = 500,
     random_state: int = 0,
 ) -> dict[str, Any]:
-    r"""Everything a report says about decisions :math:`\arg\max_j (\log p_{nj} + b_j)` on held-out rows.
+    r"""Summarise decisions :math:`\arg\max_j (\log p_{nj} + b_j)` on held-out rows for a report.
 
     Parameters
     ----------
     targets : array-like
         ``(N,)`` true class indices.
     log_probabilities : array-like
-        ``(N, C)``; the exponentials of a row sum to one. Zero probabilities (minus infinity) are welcome.
+        ``(N, C)``; the exponentials of a row sum to one. Zero probabilities (minus infinity) are allowed.
     classes : sequence
         C labels, in the order of the columns.
     metric : str, Metric or callable
-        What the model is judged by; it comes first among the metrics.
+        The metric that judges the model; it comes first in the report.
     offsets : array-like, optional
-        ``(C,)``, the b of the decision; none means zero.
+        ``(C,)``, the b of the decision; zero by default.
     decision : Decision, optional
-        Instead of offsets, any other rule. Rows that it leaves undecided are not judged.
+        Any other rule, instead of offsets. Undecided rows are not judged.
     sample_weight : array-like, optional
-        ``(N,)``; a row of weight zero does not exist.
+        ``(N,)``; a row of weight zero is left out.
     max_scores : int, default=2000
-        Rows of scores that the report carries along.
+        The most rows of scores stored in the report.
     n_bootstrap : int, default=500
-        Resamples within the true classes for the 95 % intervals; 0 for no intervals.
+        Number of resamples within the true classes for the 95 % intervals; 0 for no intervals.
     random_state : int, default=0
         Seed of the bootstrap and of the sample.
 
@@ -123,7 +123,7 @@ def evaluation_summary(
 
 
 def _decided(rows: _Rows, decisions: NDArray[Any]) -> tuple[_Rows, NDArray[Any]]:
-    """The rows that are decided."""
+    """Select the decided rows."""
     there = decisions != ABSTAIN
     if there.all():
         return rows, decisions
@@ -136,7 +136,7 @@ def _decided(rows: _Rows, decisions: NDArray[Any]) -> tuple[_Rows, NDArray[Any]]
 def _movable(
     decision: Decision | None, shape: Any, rows: _Rows, max_scores: int, random_state: int
 ) -> dict[str, Any] | None:
-    """Scores for a reader to move the decision by; none where it is more than a scale and a shift for each class."""
+    """Return scores with which readers can move the decision; None if it is more than scales and shifts."""
     if decision is not None and shape is None:
         return None
     shifts = None if shape is None else shape[1]
@@ -144,10 +144,10 @@ def _movable(
 
 
 def applicable_metrics(wanted: Metric, num_classes: int) -> list[Metric]:
-    """``wanted`` and then every other registered metric that is defined for so many classes."""
+    """Return ``wanted`` and then every other registered metric that is defined for this many classes."""
     others = [
         metrics.get(name)
-        # expected_cost needs a table that only its user knows.
+        # expected_cost needs a table that only the user knows.
         for name in metrics.names()
         if name not in {wanted.name, "expected_cost"}
     ]
@@ -158,7 +158,7 @@ def applicable_metrics(wanted: Metric, num_classes: int) -> list[Metric]:
 
 
 class _Rows(NamedTuple):
-    """Rows that exist, checked; the order is that of :func:`stored_scores`."""
+    """Checked rows of positive weight, in the order of :func:`stored_scores`."""
 
     targets: NDArray[Any]
     logs: NDArray[Any]
@@ -199,7 +199,7 @@ def _checked_rows(
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """``values`` in float64, wherever they come from."""
+    """Convert ``values`` of any kind to float64."""
     given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     return np.array(given, dtype=np.float64)
 
@@ -231,12 +231,12 @@ def _metric_rows(
 
 
 def _around(interval: list[float] | None, value: float) -> list[float] | None:
-    """The interval, stretched to the value itself: at the end of a scale all resamples may lie on one side of it."""
+    """Stretch the interval to include the value, because resamples may all lie on one side of it."""
     return interval and [min(interval[0], value), max(interval[1], value)]
 
 
 def _only_class(decisions: NDArray[Any], classes: Sequence[Any]) -> str | None:
-    """The class that every row is decided as, if there is one."""
+    """Return the class that every row is decided as, if there is one."""
     decided = np.unique(decisions)
     return str(classes[decided[0]]) if len(decided) == 1 else None
 
@@ -244,7 +244,7 @@ def _only_class(decisions: NDArray[Any], classes: Sequence[Any]) -> str | None:
 def _constant_answer(
     confusion: NDArray[Any], classes: Sequence[Any], metric: Metric
 ) -> dict[str, Any]:
-    """The class that scores best when it is the answer to every row; what any model has to beat."""
+    """Find the class that scores best as the answer to every row, which any model must beat."""
     totals = confusion.sum(axis=1)
     found = []
     for label in np.argsort(-totals, kind="stable")[:MAX_ANSWERS]:
@@ -262,6 +262,6 @@ def _cost_table(metric: Metric) -> list[list[float]] | None:
 
 
 def _numbers(table: NDArray[Any]) -> Any:
-    """A list of integers where all entries are whole, as counts are; else of floats."""
+    """Convert to a list of integers if all entries are whole, else of floats."""
     whole = bool(np.all(table == np.round(table)))
     return table.astype(np.int64).tolist() if whole else table.tolist()

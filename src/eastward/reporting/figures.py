@@ -1,4 +1,4 @@
-"""The pictures of a report as PNG and SVG, for papers and slides."""
+"""Write the pictures of a report as PNG and SVG, for papers and slides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "eastward",
-    # A dollar sign in the name of a class is a dollar sign, no formula.
+    # A dollar sign in the name of a class must not start a formula.
     "text.parse_math": False,
 }
 
@@ -40,7 +40,7 @@ def write_figures(summary: Mapping[str, Any], folder: str | Path) -> list[Path]:
     summary : mapping
         From :func:`report_summary`; parts that are None are left out.
     folder : path
-        Where the files go; it is made if missing.
+        Folder for the files; created if missing.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _saved(figure: Figure, path: Path) -> Path:
 
 
 def _blank(width: float, height: float) -> tuple[Figure, Axes]:
-    # Not through pyplot: it would keep every figure alive, and choose a window system.
+    # Without pyplot, which would keep every figure alive and choose a window system.
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.grid(visible=True)

@@ -1,4 +1,4 @@
-"""The verdict of a report on one model: whether to use it, what it gains, and how sure that is."""
+"""Give a verdict on one model: whether to use it, what it gains, and how certain that is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eastward.reporting import wording
 
 __all__ = ["finding"]
 
-# A longer name of a class would make the first sentence too long to be read at a glance.
+# Longer class names would make the first sentence too long.
 LONGEST_NAME = 24
 
 
@@ -19,9 +19,9 @@ def finding(
     training: Mapping[str, Any],
     metric: Metric,
 ) -> dict[str, Any]:
-    """A verdict on one model, where no other methods were compared.
+    """Give a verdict on one model without a comparison.
 
-    The model is judged against the best constant answer: whoever gives it needs no model.
+    The model is compared with the best constant answer, which needs no model.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def finding(
     training : mapping
         ``stages`` and ``sentences`` of a fitted classifier's ``report_``.
     metric : Metric
-        What the model is judged by.
+        The metric that judges the model.
 
     Returns
     -------
     dict
-        ``sentence`` (at most twenty words), ``detail`` (further ones), ``recommended`` (None) and ``next``, the
-        command that follows.
+        ``sentence`` (at most twenty words), ``detail`` (further sentences), ``recommended`` (None) and ``next``, the
+        next command.
 
     Examples
     --------

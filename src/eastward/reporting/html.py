@@ -1,4 +1,4 @@
-"""The report as one HTML file that loads nothing: style, script, pictures and scores are inside."""
+"""Render the report as one HTML file that contains style, script, pictures and scores."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from eastward.reporting.training_chart import closing_gap, training_chart
 
 __all__ = ["comparison_parts", "environment", "render_html", "trusted"]
 
-# Widths of the pictures in their own units; a style sheet shows one or the other.
+# Widths of the wide and narrow pictures; the style sheet shows one of them.
 WIDE, PHONE, SQUARE = 940, 360, 340
-# Up to so many classes a matrix fits beside something else, with its headings written across.
+# With this many classes, a matrix with horizontal headings still fits beside another part.
 FEW_CLASSES = 4
-# Columns in the picture of what matters; all are in the table below it.
+# Columns in the picture of importance; the table below has all of them.
 COLUMNS_SHOWN = 12
-# A column of the matrix without its name, and all columns together.
+# Width of a column of the matrix without its name, and of all columns together.
 MATRIX_CELL, MATRIX_WIDTH = 55, 850
 SCRIPTS = ("decisions.js", "explorer.js", "page.js")
-# Options of a training command that another operating point replaces, with a value and without.
+# Options of a training command that another operating point replaces: with a value, and without.
 OBJECTIVE, FOLDER, CONSTRAINTS = ("--metric", "--prefer", "--cost"), ("--out", "-o"), "--subject-to"
 DROPPED = ("--resume", "--overwrite")
 
 
 def render_html(summary: Mapping[str, Any]) -> str:
-    """The report as one self-contained page.
+    """Render the report as one self-contained page.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def render_html(summary: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        HTML that makes no request to anywhere. Whatever came from the data is escaped, and a content security
-        policy lets no script run but the page's own.
+        HTML that makes no network request. All content from the data is escaped, and a content security policy allows
+        only the page's own script.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
 
 
 def comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table and the picture of methods need besides the comparison itself."""
+    """Return what the table and the picture of methods need besides the comparison."""
     comparison = summary.get("comparison") or {"methods": []}
     labels = {row["name"]: row.get("label") or row["name"] for row in comparison["methods"]}
     recommended = (summary.get("verdict") or {}).get("recommended")
@@ -117,7 +117,7 @@ def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
         "matrix": matrix_cells(evaluation) if len(classes) <= MAX_MATRIX_CLASSES else None,
         "max_matrix": MAX_MATRIX_CLASSES,
         "many": len(classes) > FEW_CLASSES,
-        # Written across, all columns would need more than the page has.
+        # With horizontal names, the columns would be wider than the page.
         "long_names": sum(max(MATRIX_CELL, text_width(name)) for name in classes) > MATRIX_WIDTH,
         "mistakes": frequent_mistakes(evaluation) if len(classes) > 2 else [],
         "explorable": bool(evaluation.get("scores")),
@@ -126,7 +126,7 @@ def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decision_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Pictures of what constraints cost, and of what leaving rows undecided brings."""
+    """Draw what constraints cost, and what leaving rows undecided gains."""
     training = summary.get("training") or {}
     metric, left = summary["metric"]["name"], training.get("coverage_curve")
     curves = training.get("constraint_curves") or []
@@ -183,7 +183,7 @@ def _importance_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _profile(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the table of columns, with a small histogram where there are numbers."""
+    """Return the rows of the table of columns, with small histograms of numbers."""
     profile = (summary.get("data") or {}).get("profile") or {"columns": []}
     rows = []
     for column in profile["columns"]:
@@ -200,7 +200,7 @@ def _end(value: Any) -> str:
 
 
 def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script in the page needs, and no more."""
+    """Return the data that the page's script needs."""
     evaluation = summary.get("evaluation") or {}
     command = (summary.get("commands") or {}).get("train")
     return {
@@ -213,7 +213,7 @@ def _page_data(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _training_words(command: str | None) -> dict[str, Any]:
-    """The words of the training command: what to optimise, what to keep, where to write to, and the rest.
+    """Split the training command into objective, constraints, output folder and the rest.
 
     >>> found = _training_words("eastward train a.csv --target=y --metric f1 --out model")
     >>> found["train"], found["objective"], found["folder"]
@@ -240,7 +240,7 @@ def _training_words(command: str | None) -> dict[str, Any]:
 
 
 def _embedded(data: Any) -> Markup:
-    """JSON for a script element: a ``<`` inside could end the element, so there is none."""
+    """Write JSON for a script element, without any ``<``, which could end the element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -249,7 +249,7 @@ def _embedded(data: Any) -> Markup:
 
 @cache
 def environment() -> Environment:
-    """Templates, with every value escaped and numbers written as people read them."""
+    """Return the templates, with escaped values and formatted numbers."""
     templates = Environment(
         loader=PackageLoader("eastward.reporting"),
         autoescape=True,
@@ -273,7 +273,7 @@ def environment() -> Environment:
 
 
 def _forgiving(function: Any) -> Any:
-    """Let a template filter show a value that an older summary lacks as missing."""
+    """Let a template filter show a missing value of an older summary as a dash."""
 
     def shown(value: Any, *arguments: Any, **options: Any) -> Any:
         known = None if isinstance(value, Undefined) else value
@@ -289,5 +289,5 @@ def _script() -> str:
 
 
 def trusted(text: str) -> Markup:
-    """Text of this package's own, or escaped by hand: not to be escaped again."""
+    """Mark text as safe: our own, or escaped already."""
     return Markup(text)  # noqa: S704 - see above; nothing else calls Markup on a variable

@@ -1,4 +1,4 @@
-"""Which columns matter for the metric, and how decisions depend on them."""
+"""Find the columns that matter for the metric, and how decisions depend on them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from eastward.reporting.bootstrap import NUMBERS_AT_ONCE, values_of
 
 __all__ = ["importance_summary"]
 
-# Rows that are shuffled, and rows whose decisions are followed while one column moves.
+# Rows to shuffle, and rows whose decisions are followed while one column changes.
 MAX_ROWS, MAX_FOLLOWED = 500, 200
-# A table of many columns gets fewer shuffles of each, so that predictions stay a few hundred.
+# A table with many columns gets fewer shuffles of each, so that a few hundred predictions suffice.
 MOST_REPEATS, SHUFFLES = 10, 300
 N_BOOTSTRAP, FEWEST_DRAWS = 300, 20
-# Columns whose effect is shown, points of a curve, values of a category, classes of one picture.
+# The most columns with an effect, points of a curve, values of a category, and classes of a picture.
 MAX_FOLLOWED_COLUMNS, CURVE_POINTS, MAX_VALUES, MAX_CURVES = 6, 15, 8, 4
-# A column of numbers with fewer values is shown value by value.
+# A column with fewer distinct numbers is shown value by value.
 FEW_VALUES = 5
 
 Decide = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 class _Rows(NamedTuple):
-    """Held-out rows as the classifier sees them."""
+    """Held-out rows as input of the classifier."""
 
     vectors: NDArray[Any]
     targets: NDArray[Any]
@@ -49,30 +49,30 @@ def importance_summary(
     sample_weight: NDArray[Any] | None = None,
     random_state: int = 0,
 ) -> dict[str, Any]:
-    """How much worse the metric gets when the values of a column are shuffled among held-out rows.
+    """Measure how much the metric drops when a column is shuffled among held-out rows.
 
-    The columns are those of the table, not those that a vectoriser made of them: all that comes from one column is
-    shuffled together, by scikit-learn's :func:`~sklearn.inspection.permutation_importance`. Intervals come from a
-    bootstrap of the rows within their true classes, a shuffle drawn with each, so they cover both kinds of chance. Of
-    the columns that matter with confidence, the summary says how often each class is decided as the column takes one
-    value after the other and everything else stays.
+    The columns are those of the table, before preprocessing. All numbers that come from one column are shuffled
+    together, by scikit-learn's :func:`~sklearn.inspection.permutation_importance`. Intervals come from a bootstrap of
+    the rows within their true classes, each with a random shuffle, so they cover both kinds of chance. For columns
+    that clearly matter, the summary shows how often each class is decided as the column takes one value after another
+    and all else stays.
 
     Parameters
     ----------
     decide : callable
-        From vectors ``(n, F)`` to class indices ``(n,)``.
+        Turns vectors ``(n, F)`` into class indices ``(n,)``.
     vectors : ndarray
-        ``(N, F)``, what the classifier sees of the rows.
+        ``(N, F)``, the input of the classifier.
     origins : sequence of str
         F names: the column of ``frame`` that each of the F numbers comes from.
     frame : DataFrame
-        ``(N, K)``, the columns as people know them.
+        ``(N, K)``, the columns before preprocessing.
     targets : ndarray
         ``(N,)`` class indices.
     classes : sequence
         C labels.
     metric : Metric
-        What decisions are judged by.
+        The metric that judges decisions.
     sample_weight : ndarray, optional
         ``(N,)``.
     random_state : int, default=0
@@ -81,9 +81,9 @@ def importance_summary(
     Returns
     -------
     dict
-        ``rows`` and ``repeats``; ``columns``: ``name``, ``mean``, ``interval`` and ``matters`` of each, most important
-        first, in units of the metric, positive where shuffling does harm; ``effects``: of the columns that matter
-        most, ``name``, ``kind``, ``values``, ``classes`` and ``shares`` (a list for each class).
+        ``rows`` and ``repeats``. ``columns`` has ``name``, ``mean``, ``interval`` and ``matters`` of each, most
+        important first, in units of the metric; positive means that shuffling does harm. ``effects`` has ``name``,
+        ``kind``, ``values``, ``classes`` and ``shares`` (a list for each class) of the columns that matter most.
 
     References
     ----------
@@ -127,10 +127,10 @@ def importance_summary(
 
 
 class _ShuffledColumns:
-    """A classifier for scikit-learn whose input is, for each column, the row that its value is taken from.
+    """A classifier whose input is, for each column, the row that its value comes from.
 
-    Shuffling one column of row numbers then shuffles every number that was made of the column, whatever the
-    vectoriser made of it, and nothing is vectorised twice.
+    Shuffling one column of row numbers then shuffles every number made from that column, and nothing is vectorised
+    twice.
     """
 
     def __init__(
@@ -139,16 +139,16 @@ class _ShuffledColumns:
         self.decide, self.vectors, self.blocks = decide, vectors, blocks
         self.seen: list[NDArray[Any]] = []
 
-    def fit(self, X: Any, y: Any = None) -> _ShuffledColumns:  # noqa: ARG002 - scikit-learn asks for it
-        """Nothing: the classifier is fitted."""
+    def fit(self, X: Any, y: Any = None) -> _ShuffledColumns:  # noqa: ARG002 - scikit-learn's signature
+        """Do nothing, because the classifier is fitted already."""
         return self
 
     def sources(self) -> NDArray[np.int64]:
-        """Row numbers ``(N, K)`` of the table as it is."""
+        """Return the row numbers ``(N, K)`` of the unchanged table."""
         return np.tile(np.arange(len(self.vectors))[:, None], len(self.blocks))
 
     def decisions(self, sources: NDArray[np.int64]) -> NDArray[Any]:
-        """Class indices of the table whose values are taken from these rows."""
+        """Decide the table whose values come from these rows."""
         moved = self.vectors.copy()
         for k in np.flatnonzero((sources != self.sources()).any(axis=0)).tolist():
             moved[:, self.blocks[k]] = self.vectors[sources[:, k]][:, self.blocks[k]]
@@ -163,7 +163,7 @@ def _mean_losses(
     repeats: int,
     random_state: int,
 ) -> list[float]:
-    """The mean importance of each column; the model remembers the decisions it was judged by."""
+    """Compute the mean importance of each column; the model keeps its decisions."""
     direction = 1 if metric.higher_is_better else -1
 
     def merit(model: _ShuffledColumns, sources: Any, y: Any, sample_weight: Any) -> float:
@@ -192,7 +192,7 @@ def _intervals(
     metric: Metric,
     generator: np.random.Generator,
 ) -> list[list[float]]:
-    """A 95 % interval for each column from the decisions seen: first those of the table as it is, then of shuffles."""
+    """Compute a 95 % interval for each column from decisions: those of the table first, then of shuffles."""
     direction = 1 if metric.higher_is_better else -1
     draws = _resamples(rows, size, generator)
     before = values_of([metric], _tables(draws, rows.targets, seen[0], size))[0]
@@ -208,7 +208,7 @@ def _intervals(
 
 
 def _resamples(rows: _Rows, size: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """``(B, N)`` masses of the rows in resamples that keep the number of rows of each true class."""
+    """Draw masses ``(B, N)`` of rows in resamples that keep the number of rows of each true class."""
     count = max(FEWEST_DRAWS, min(N_BOOTSTRAP, NUMBERS_AT_ONCE // size**2))
     draws = np.zeros((count, len(rows.targets)))
     for label in np.unique(rows.targets):
@@ -221,7 +221,7 @@ def _resamples(rows: _Rows, size: int, generator: np.random.Generator) -> NDArra
 def _tables(
     masses: NDArray[Any], targets: NDArray[Any], decisions: NDArray[Any], size: int
 ) -> NDArray[np.float64]:
-    """Confusion matrices ``(B, C, C)`` of rows with masses ``(B, N)``."""
+    """Compute confusion matrices ``(B, C, C)`` of rows with masses ``(B, N)``."""
     cells = targets * size + decisions
     rows = np.arange(len(cells))
     cell_of_row = sparse.csr_array((np.ones(len(cells)), (cells, rows)), (size**2, len(cells)))
@@ -232,7 +232,7 @@ def _tables(
 def _effect(
     model: _ShuffledColumns, rows: _Rows, column: pd.Series, k: int, classes: Sequence[Any]
 ) -> dict[str, Any]:
-    """How often each class is decided when the column takes the same value in all rows."""
+    """Compute how often each class is decided when all rows have the same value of a column."""
     kind, shown, examples = _values_of(column)
     followed = np.arange(min(len(rows.targets), MAX_FOLLOWED))
     vectors = np.tile(model.vectors[followed], (len(examples), 1))
@@ -256,7 +256,7 @@ def _effect(
 
 
 def _told_classes(shares: NDArray[Any]) -> list[int]:
-    """Of two classes the second, whose share says all; of more those that depend on the column most."""
+    """Choose the classes to show: the second of two, or those that depend on the column most."""
     if len(shares) == 2:
         return [1]
     reach = np.ptp(shares, axis=1)
@@ -264,7 +264,7 @@ def _told_classes(shares: NDArray[Any]) -> list[int]:
 
 
 def _values_of(column: pd.Series) -> tuple[str, list[Any], NDArray[np.int64]]:
-    """Kind of the column, values to try, and for each a row that has it.
+    """Return the kind of a column, the values to try, and a row with each value.
 
     >>> _values_of(pd.Series(["b", None, "b", "a"]))[:2]
     ('category', ['b', 'missing', 'a'])

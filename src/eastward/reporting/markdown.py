@@ -1,4 +1,4 @@
-"""The report as Markdown, for a pull request, a wiki or a terminal."""
+"""Render the report as Markdown, for a pull request, a wiki or a terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from eastward.reporting.page_parts import next_command
 
 __all__ = ["escaped", "render_markdown"]
 
-# Beyond this a matrix is no longer readable as text.
+# A larger matrix is not readable as text.
 MAX_MATRIX_CLASSES = 12
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~$]|^[-+=]|:(?=//)|(?<=www)\.|(?<=^\d)[.)]")
 
 
 def render_markdown(summary: Mapping[str, Any]) -> str:
-    """The report as Markdown text.
+    """Render the report as Markdown.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        GitHub-flavoured Markdown. Whatever came from the data is escaped.
+        GitHub-flavoured Markdown. All content from the data is escaped.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
 
 
 def escaped(text: object) -> str:
-    r"""``text`` so that Markdown shows it as it is, also inside a table: one line, nothing special.
+    r"""Escape ``text`` for Markdown, on one line, so that it also works inside a table.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def escaped(text: object) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int = 1) -> str:
-    """A table whose columns are numbers, except the first few; cells are escaped already."""
+    """Format a table whose columns are numbers, except the first few; cells are escaped already."""
     rules = [":---" if number < text_columns else "---:" for number in range(len(head))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rules, *rows))
 
@@ -84,7 +84,7 @@ def _verdict(verdict: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
 
 
 def _one_class(summary: Mapping[str, Any]) -> str:
-    """The sentence on a model that has given up all classes but one."""
+    """Return the sentence on a model that predicts a single class."""
     only = (summary.get("evaluation") or {}).get("only_class")
     return f"**The model predicts only one class, “{escaped(only)}”.**" if only else ""
 
@@ -227,7 +227,7 @@ def _data(data: Mapping[str, Any], _: Mapping[str, Any]) -> str:
 
 
 def _profile(data: Mapping[str, Any]) -> str:
-    """Columns with their kind, gaps, values and what they tell about the target."""
+    """List columns with their kind, gaps, values and association with the target."""
     columns = (data.get("profile") or {}).get("columns") or []
     rows = [
         [
@@ -248,12 +248,12 @@ def _commands(commands: Mapping[str, str], _: Mapping[str, Any]) -> str:
 
 
 def _code(text: str) -> str:
-    """Inline code; a pipe would end the cell of a table even there."""
+    """Format inline code, with escaped pipes, which would end the cell of a table."""
     return "`" + " ".join(text.replace("`", "ˋ").split()).replace("|", "\\|") + "`"
 
 
 def _fenced(text: str) -> str:
-    """A block of code whose fence is longer than any run of backticks inside."""
+    """Format a block of code, with a fence longer than any run of backticks inside."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}console\n{text}\n{fence}"

@@ -1,4 +1,4 @@
-"""The card of a model: what it is for, what it was trained on, how it decides, and where it ends."""
+"""Write the card of a model: its purpose, its training data, its decision, and its limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["model_card"]
 
 
 def model_card(summary: Mapping[str, Any], classifier: Any) -> str:
-    """A page in Markdown for the folder of a model.
+    """Write a page in Markdown for the folder of a model.
 
     Parameters
     ----------
     summary : mapping
         From :func:`~eastward.reporting.report_summary`, with ``method`` (``label``, ``reason``).
     classifier : classifier
-        The fitted one, for its decision and calibration, if it has any.
+        The fitted classifier, for its decision and calibration, if it has any.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which columns of a table the score of a trained model rests on."""
+"""Find the columns of a table that the score of a trained model depends on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model_importance(
     sample_weight: NDArray[Any] | None = None,
     random_state: int = 0,
 ) -> dict[str, Any]:
-    """:func:`importance_summary` of a model with its preprocessing, for the metric that it is judged by.
+    """Compute :func:`importance_summary` of a model with its preprocessing, for its metric.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def model_importance(
     dict
         As :func:`importance_summary` returns it.
     """
-    # Drawn before they are vectorised: held-out rows of a stream may be many.
+    # Sampled before vectorising, because a stream may have many held-out rows.
     drawn = np.random.default_rng(random_state).permutation(len(frame))
     chosen = np.sort(drawn[:MAX_ROWS])
     frame, targets = frame.iloc[chosen].reset_index(drop=True), targets[chosen]
@@ -56,7 +56,7 @@ def model_importance(
             return codes
         probabilities = model.classifier.predict_proba(vectors)
         chosen: NDArray[Any] = model.decision.decide(probabilities)
-        # A row that is left to a person would be decided for its most probable class.
+        # An undecided row counts as its most probable class here.
         return np.where(chosen == ABSTAIN, probabilities.argmax(axis=1), chosen)
 
     return importance_summary(
@@ -73,9 +73,9 @@ def model_importance(
 
 
 class RowSample:
-    """A uniform sample of the rows of a table that comes in parts, as large as importance needs.
+    """A uniform sample of the rows of a table that arrives in parts.
 
-    Every row draws a number, and those with the smallest are kept.
+    Every row draws a random number, and the rows with the smallest numbers are kept.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class RowSample:
         self.parts: list[tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]] = []
 
     def add(self, frame: pd.DataFrame, targets: NDArray[Any]) -> None:
-        """Let the rows of the next part draw."""
+        """Add the rows of the next part."""
         drawn = self.random.random(len(targets))
         kept = np.argsort(drawn)[: self.size]
         self.parts.append((frame.iloc[kept], targets[kept], drawn[kept]))
@@ -100,7 +100,7 @@ class RowSample:
             self.parts = [self._chosen()]
 
     def rows(self) -> tuple[pd.DataFrame, NDArray[Any]]:
-        """The sample: rows and their class indices."""
+        """Return the sampled rows and their class indices."""
         frame, targets, _ = self._chosen()
         return frame.reset_index(drop=True), targets
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a comparison and of a fitted classifier: verdict, picture, table."""
+"""Notebook views of a comparison and of a fitted classifier: verdict, picture, table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDE, PHONE = 900, 360
 
 
 def comparison_view(comparison: Mapping[str, Any]) -> str:
-    """A comparison: its verdict, means and intervals as a picture, and a table from best to worst.
+    """Render a comparison: verdict, picture of means and intervals, and a table from best to worst.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def comparison_view(comparison: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        HTML in which everything that comes from outside is escaped; light or dark as the notebook is.
+        HTML with escaped content, light or dark like the notebook.
     """
     shown: dict[str, Any] = plain({key: comparison[key] for key in comparison if key != "cells"})
     verdict = shown["verdict"]
@@ -55,7 +55,7 @@ def comparison_view(comparison: Mapping[str, Any]) -> str:
 
 
 def classifier_view(classifier: Any) -> str:
-    """A fitted classifier: what it reaches on held-out rows, step by step, and how it decides.
+    """Render a fitted classifier: its scores on held-out rows, step by step, and its decision.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def classifier_view(classifier: Any) -> str:
     Returns
     -------
     str
-        HTML in which everything that comes from outside is escaped; light or dark as the notebook is.
+        HTML with escaped content, light or dark like the notebook.
     """
     metric = _metric_of(classifier)
     training = report_summary("", metric, training=training_words(classifier))["training"]
@@ -94,7 +94,7 @@ def _metric_of(classifier: Any) -> Metric:
 
 
 def _steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Held-out scores in the order of training: each stage, and the one that was kept with its tuned decision."""
+    """Return held-out scores in order of training: each stage, and the kept one with its tuned decision."""
     steps = [
         {"name": stage["name"], "mean": stage["argmax"]}
         for stage in stages
@@ -113,7 +113,7 @@ def _reached(steps: Sequence[Mapping[str, Any]], title: str) -> str:
 
 
 def _decision(classifier: Any) -> list[dict[str, Any]]:
-    """What the decision multiplies each probability by, at most one; nothing where the most probable class is taken."""
+    """Return the factor of each probability in the decision, at most one; empty for the most probable class."""
     offsets = getattr(classifier, "offsets_", None)
     if offsets is None or len(offsets) != len(classifier.classes_) or not any(offsets):
         return []
@@ -126,7 +126,7 @@ def _decision(classifier: Any) -> list[dict[str, Any]]:
 
 
 def _decision_words(classifier: Any) -> list[str]:
-    """The decision in its own words, where factors do not tell it all."""
+    """Describe the decision in words, if factors are not enough."""
     decision = getattr(classifier, "decision_", None)
     if decision is None or getattr(classifier, "offsets_", None) is not None:
         return []

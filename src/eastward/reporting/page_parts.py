@@ -1,4 +1,4 @@
-"""What the page shows of a summary: key figures, cells of the matrix, the order of methods."""
+"""Prepare parts of the page: key figures, cells of the matrix, the order of methods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
     "sorted_methods",
 ]
 
-# A larger matrix is a carpet: nobody reads it, and a phone cannot show it.
+# Nobody reads a larger matrix, and a phone cannot show it.
 MAX_MATRIX_CLASSES = 25
-# Fewer rows of a class leave nothing to explore: precision and recall jump by a fifth.
+# With fewer rows of a class, precision and recall jump by a fifth, and there is nothing to explore.
 ENOUGH_ROWS = 5
 
 _SECTIONS = {
@@ -46,7 +46,7 @@ _NEXT = {
 
 
 def section_names(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Anchor and name of each section that the page has."""
+    """Return anchor and name of each section of the page."""
     evaluation = summary.get("evaluation") or {}
     inner = {
         "decision": (summary.get("training") or {}).get("decision"),
@@ -61,7 +61,7 @@ def section_names(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def next_command(summary: Mapping[str, Any]) -> dict[str, str] | None:
-    """The command line that follows from the verdict, and words that introduce it.
+    """Return the command that follows from the verdict, with an introduction.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def next_command(summary: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def key_figures(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The few numbers that stand on top: name, value and a note each."""
+    """Return the numbers at the top of the page: name, value and a note each."""
     figures = []
     best = wording.headline(summary)
     if best:
@@ -98,7 +98,7 @@ def key_figures(summary: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def sorted_methods(comparison: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Methods from best to worst; those without a score come last."""
+    """Sort methods from best to worst; those without a score come last."""
     sign = -1 if comparison.get("higher_is_better", True) else 1
     scored = [row for row in comparison["methods"] if row.get("mean") is not None]
     failed = [row for row in comparison["methods"] if row.get("mean") is None]
@@ -106,10 +106,10 @@ def sorted_methods(comparison: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def focus_class(supports: Sequence[float]) -> int:
-    """The class that the explorer opens on.
+    """Choose the class that the explorer shows first.
 
-    The second of two classes is the positive one; among more, the rarest is what people worry about, as long as it
-    has rows enough to move anything.
+    It is the second of two classes, which is the positive one. Of more classes it is the rarest with enough rows,
+    because people worry about rare classes.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def focus_class(supports: Sequence[float]) -> int:
 
 
 def matrix_cells(evaluation: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """Every cell with its count, its shares, and a sentence for pointer, keyboard and screen reader."""
+    """Return every cell with its count, its shares, and a sentence for pointer and screen reader."""
     confusion = evaluation.get("confusion") or []
     columns = [sum(column) for column in zip(*confusion, strict=True)]
     most = max((count for row in confusion for count in row), default=0) or 1
@@ -138,7 +138,7 @@ def matrix_cells(evaluation: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
 
 
 def frequent_mistakes(evaluation: Mapping[str, Any], most: int = 5) -> list[dict[str, Any]]:
-    """The largest entries off the diagonal."""
+    """Return the largest entries off the diagonal."""
     classes, confusion = evaluation["classes"], evaluation["confusion"]
     found = [
         {"true": classes[i], "decided": classes[j], "count": count, "share": count / sum(row)}
@@ -173,7 +173,7 @@ def _figure(name: str, value: float, note: str) -> dict[str, str]:
 
 
 def _difference(summary: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The recommended method against the baseline, if the two differ."""
+    """Compare the recommended method with the baseline, if the two differ."""
     comparison = summary.get("comparison")
     recommended = (summary.get("verdict") or {}).get("recommended")
     if not comparison or recommended == comparison["baseline"]:

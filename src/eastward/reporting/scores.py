@@ -1,4 +1,4 @@
-"""The scores that a report carries along, so that its reader can move the decision."""
+"""Scores stored in a report, so that readers can move the decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["stored_scores"]
 
 DIGITS = 4
-# exp(-30) is 1e-13: a class that improbable is not brought back by any sensible offset.
+# exp(-30) is 1e-13: no sensible offset brings back a class that improbable.
 LOWEST = -30.0
 # About 2 MB of text; a page must stay well under 5 MB.
 MAX_NUMBERS = 250_000
@@ -27,11 +27,11 @@ def stored_scores(
     max_scores: int,
     random_state: int,
 ) -> dict[str, Any] | None:
-    """At most ``max_scores`` rows of scores, with weights that stand for the rows left out.
+    """Keep at most ``max_scores`` rows of scores, with weights for the rows left out.
 
-    Every class gets an equal share as far as it has rows, because a rare class would all but vanish from a plain
-    sample. Weights make up for that: within each true class they sum to the mass of the class, so that tables
-    made from the sample estimate the tables of all rows.
+    Every class gets an equal share, as far as it has rows, because a rare class would nearly vanish from a plain
+    sample. Weights make up for that. Within each true class they sum to the mass of the class, so tables of the sample
+    estimate those of all rows.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def stored_scores(
     plain = bool(np.all(weights == 1))
     rounded = np.maximum(log_probabilities[rows], LOWEST).round(DIGITS)
     return {
-        # Adding zero turns the -0.0 of a certain row into 0.0.
+        # Adding zero turns -0.0 into 0.0.
         "log_probabilities": (rounded + 0.0).tolist(),
         "targets": targets[rows].tolist(),
         "offsets": offsets.tolist(),
@@ -62,7 +62,7 @@ def stored_scores(
 def _chosen_rows(
     targets: NDArray[Any], size: int, limit: int, random_state: int
 ) -> NDArray[np.int64]:
-    """Indices of the sample, in the order of the rows."""
+    """Return the indices of the sample, in the order of the rows."""
     if len(targets) <= limit:
         return np.arange(len(targets))
     generator = np.random.default_rng(random_state)
@@ -75,7 +75,7 @@ def _chosen_rows(
 
 
 def _shares(counts: NDArray[Any], limit: int) -> NDArray[np.int64]:
-    """How many rows each class keeps: an equal share, and what small classes leave goes to the larger."""
+    """Compute how many rows each class keeps: equal shares, and larger classes take what small ones leave."""
     shares = np.zeros_like(counts)
     left = limit
     for position, label in enumerate(np.argsort(counts, kind="stable")):

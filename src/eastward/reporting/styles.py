@@ -11,7 +11,7 @@ __all__ = ["asset", "style_sheet"]
 
 @cache
 def style_sheet(name: str) -> str:
-    """A style sheet with its colours and shared rules put in.
+    """Return a style sheet with its colours and shared rules inserted.
 
     Examples
     --------
@@ -25,5 +25,5 @@ def style_sheet(name: str) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file beside the templates."""
+    """Read a file beside the templates."""
     return resources.files("eastward.reporting").joinpath("templates", name).read_text("utf-8")

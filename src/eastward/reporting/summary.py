@@ -1,4 +1,4 @@
-"""The whole report as one plain dictionary, ready for JSON: data first, rendering second."""
+"""Collect the whole report in one plain dictionary, ready for JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["plain", "report_summary"]
 
 CALLER = "report_summary"
 TRAINING_KEYS = ("stages", "sentences", "notes", "history")
-# What a tuned decision says about itself.
+# Keys that describe a tuned decision.
 DECISION_KEYS = (
     "decision",
     "constraints",
@@ -40,14 +40,14 @@ def report_summary(
     commands: Mapping[str, str] | None = None,
     created: str | None = None,
 ) -> dict[str, Any]:
-    """The summary that every rendering of a report takes.
+    """Make the summary that every rendering of a report takes.
 
     Parameters
     ----------
     title : str
-        What the report is about, in a few words.
+        The title of the report.
     metric : str, Metric, callable or mapping
-        What everything is judged by.
+        The metric that judges everything.
     data : mapping, optional
         Rows, features, classes and warnings of the table.
     comparison : mapping, optional
@@ -68,7 +68,7 @@ def report_summary(
     Returns
     -------
     dict
-        Of dictionaries, lists, strings, numbers and None only; what is not finite has become None.
+        Contains only dictionaries, lists, strings, numbers and None; NaN and infinity become None.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def report_summary(
 
 
 def plain(value: Any) -> Any:
-    """``value`` in the types of JSON: arrays become lists, keys strings, and NaN or infinity None.
+    """Convert ``value`` for JSON: arrays become lists, keys strings, and NaN or infinity None.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _training(
 
 
 def _epoch(row: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of training with its score in units of the metric: training itself counts a cost as negative."""
+    """Convert a record of training to units of the metric, because training negates a cost."""
     kept = {key: row.get(key) for key in HISTORY_KEYS}
     if kept["valid_score"] is not None and metric.get("higher_is_better") is False:
         kept["valid_score"] = -kept["valid_score"]

@@ -1,6 +1,6 @@
 """Small pieces of SVG: escaped elements, scales and ticks.
 
-Colours and fonts are left to the style sheet of the page, so that one picture serves light, dark and print.
+The page's style sheet sets colours and fonts, so that one picture works in light mode, dark mode and print.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Scale: TypeAlias = Callable[[float], float]
 
 
 def element(tag: str, *children: Any, **attributes: Any) -> Markup:
-    """An element with everything in it escaped, except what is markup already.
+    """Make an element with escaped content, except for markup.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def element(tag: str, *children: Any, **attributes: Any) -> Markup:
 def drawing(
     children: Iterable[Markup], width: float, height: float, description: str, class_: str = ""
 ) -> Markup:
-    """A whole picture; ``description`` is what people hear who cannot see it."""
+    """Make a whole picture; screen readers read ``description``."""
     return element(
         "svg",
         *children,
@@ -59,18 +59,18 @@ def drawing(
 
 
 def polyline(points: Iterable[tuple[float, float]], class_: str) -> Markup:
-    """A line through the points."""
+    """Draw a line through the points."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return element("polyline", points=path, class_=class_)
 
 
 def axis_label(text: str, x: float, y: float, anchor: str = "middle") -> Markup:
-    """A tick label or a title of an axis."""
+    """Draw a tick label or the title of an axis."""
     return element("text", text, x=x, y=y, text_anchor=anchor, class_="axis")
 
 
 def linear_scale(low: float, high: float, start: float, end: float) -> Scale:
-    """The affine map that takes ``low`` to ``start`` and ``high`` to ``end``."""
+    """Return the affine map from ``low`` to ``start`` and from ``high`` to ``end``."""
     factor = (end - start) / ((high - low) or 1.0)
     return lambda value: start + (value - low) * factor
 
@@ -82,7 +82,7 @@ def log_scale(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most ``most`` round numbers between ``low`` and ``high``.
+    """Return at most ``most`` round numbers between ``low`` and ``high``.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def text_width(text: str) -> float:
-    """About how wide ``text`` is at the size of a label; generous, because fonts differ and nothing may be cut.
+    """Estimate the width of ``text`` as a label; generously, because fonts differ.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def text_width(text: str) -> float:
 
 
 def padded_range(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
-    """The range of ``values`` with some air around it."""
+    """Return the range of ``values`` with some padding."""
     low, high = min(values), max(values)
     air = (high - low) * share or 0.05 * (abs(high) or 1.0)
     return low - air, high + air

@@ -1,4 +1,4 @@
-"""The course of training as inline SVG: metric, surrogate, temperature and cross-entropy over epochs."""
+"""Draw the course of training: metric, surrogate, temperature and cross-entropy over epochs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 
 
 def surrogate_value(record: Record, *, higher_is_better: bool) -> float | None:
-    """The surrogate on the scale of the metric; None in a stage whose loss is not the metric."""
+    """Return the surrogate on the scale of the metric; None if the stage's loss is not the metric."""
     if not record.get("temperature") or record.get("valid_loss") is None:
         return None
     loss = float(record["valid_loss"])
@@ -47,7 +47,7 @@ def surrogate_value(record: Record, *, higher_is_better: bool) -> float | None:
 
 
 def closing_gap(history: Sequence[Record], *, higher_is_better: bool) -> str:
-    """A sentence on how close the surrogate came to the metric, or an empty one."""
+    """Describe how close the surrogate came to the metric, or return an empty string."""
     soft = [r for r in history if surrogate_value(r, higher_is_better=higher_is_better) is not None]
     soft = [r for r in soft if r.get("valid_score") is not None]
     if not soft:
@@ -68,7 +68,7 @@ def closing_gap(history: Sequence[Record], *, higher_is_better: bool) -> str:
 def training_chart(
     history: Sequence[Record], metric: str, width: int, *, higher_is_better: bool
 ) -> Markup:
-    """Panels over one axis of epochs; a panel without numbers is left out."""
+    """Draw panels over one axis of epochs; a panel without numbers is left out."""
     panels = _panels(history, metric, higher_is_better)
     if not panels:
         return Markup("")
@@ -155,7 +155,7 @@ def _lines(
     x: Scale,
     y: Scale,
 ) -> list[Markup]:
-    """One line for every run of epochs that have the number."""
+    """Draw one line for every run of epochs with the number."""
     numbered = enumerate((value(record) for record in history), start=1)
     runs = groupby(numbered, key=lambda pair: pair[1] is not None)
     return [
@@ -166,7 +166,7 @@ def _lines(
 
 
 def _stage_bands(history: Sequence[Record], x: Scale, bottom: float) -> list[Markup]:
-    """A name above each stage, and a tint behind every second one."""
+    """Draw a name above each stage, and a tint behind every second one."""
     parts, first = [], 1
     for number, (name, group) in enumerate(groupby(history, key=lambda r: r.get("stage"))):
         last = first + len(list(group)) - 1

@@ -1,4 +1,4 @@
-"""What a fitted classifier says of its own training, in the shape that reports show."""
+"""Collect what a fitted classifier reports about its training."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["training_words"]
 
 
 def training_words(classifier: Any) -> dict[str, Any]:
-    """Stages with their held-out scores, sentences, notes and the history of epochs, as far as there are any.
+    """Collect stages with held-out scores, sentences, notes and the history of epochs, if there are any.
 
     Parameters
     ----------
     classifier : classifier
-        Fitted; one without ``report_``, such as a plain forest, has nothing to say.
+        Fitted; one without ``report_``, such as a plain forest, has nothing to report.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Numbers as people read them; the same in every rendering."""
+"""Format numbers for readers, in one way for all renderings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 MISSING = "–"
 
-# How names of metrics read in a heading; all others lose their underscores.
+# Names of metrics in headings; all others lose their underscores.
 _TITLES = {
     "f1": "F1",
     "f_beta": "F-beta",
@@ -34,7 +34,7 @@ _AVERAGES = ("macro", "micro", "weighted", "linear", "quadratic")
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """``value`` with ``digits`` decimals, or a dash.
+    """Format ``value`` with ``digits`` decimals, or as a dash.
 
     Examples
     --------
@@ -43,12 +43,12 @@ def number(value: float | None, digits: int = 3) -> str:
     """
     if value is None:
         return MISSING
-    # Rounded first: "-0.000" is a sign without a number.
+    # Rounded first, to avoid "-0.000".
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """``value`` with its sign.
+    """Format ``value`` with its sign.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def interval(ends: Sequence[float | None] | None, digits: int = 3, *, sign: bool = False) -> str:
-    """Both ends of an interval; a dash if it is missing or has no width, which is a lack of spread, not certainty.
+    """Format an interval; a dash if it is missing or has no width, which means no spread, not certainty.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def interval(ends: Sequence[float | None] | None, digits: int = 3, *, sign: bool
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share in percent.
+    """Format a share in percent.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def count(value: float | None) -> str:
-    """A count with narrow spaces between thousands; up to two decimals where weights made it fractional.
+    """Format a count with narrow spaces between thousands; up to two decimals if it is fractional.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def count(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration.
+    """Format a duration.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def seconds(value: float | None) -> str:
 
 
 def metric_title(name: str) -> str:
-    """The name of a metric as words.
+    """Format the name of a metric in words.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def metric_title(name: str) -> str:
 
 
 def direction(higher_is_better: bool | None) -> str:
-    """What a reader must know of a metric's scale.
+    """Say which direction of a metric is better.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def direction(higher_is_better: bool | None) -> str:
 
 
 def sentences(text: str) -> tuple[str, str]:
-    """The first sentence of a verdict, which stands out, and the rest.
+    """Split a verdict into its first sentence and the rest.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def sentences(text: str) -> tuple[str, str]:
 
 
 def headline(summary: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The first metric of the evaluation, which is the one that counts."""
+    """Return the first metric of the evaluation, which is the one that counts."""
     evaluation = summary.get("evaluation") or {}
     rows = evaluation.get("metrics") or []
     return rows[0] if rows else None

@@ -1,4 +1,4 @@
-"""Reports into files, whole or not at all."""
+"""Write reports to files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ _RENDERINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write the report to ``path``: as HTML, Markdown or JSON, by the end of its name.
+    """Write the report to ``path`` as HTML, Markdown or JSON, according to its suffix.
 
-    The text goes to a neighbouring file that then takes the name, so that an interrupted write leaves what was
-    there before.
+    The text goes to a neighbouring file, which is then renamed, so that an interrupted write leaves the old file.
 
     Parameters
     ----------
     summary : mapping
         From :func:`report_summary`.
     path : path
-        Ending in .html, .md or .json; missing folders are made.
+        Ends in .html, .md or .json; missing folders are created.
 
     Returns
     -------
     Path
-        Where it is.
+        The file.
 
     Examples
     --------
