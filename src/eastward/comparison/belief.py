@@ -269,6 +269,6 @@ def _unit(metric: Metric, level: float) -> float:
 
 
 def _family(name: str) -> str:
-    """The metric that ``name`` behaves like: every F-score is one of f1."""
+    """Return the metric that ``name`` resembles: every F-score resembles f1."""
     stem = re.sub(r"(_(macro|micro|weighted|linear|quadratic)|\[.*\])$", "", name)
     return "f1" if re.fullmatch(r"f[\d.]+", stem) else KIN.get(stem, stem)

@@ -275,7 +275,7 @@ def label_frequencies(sample: Sample) -> Tensor:
 def checked_metric(
     caller: str, metric: Any, size: int, classes: Sequence[Any] | None = None
 ) -> Metric:
-    """The metric, if it gives one number for so many classes."""
+    """Return the metric after checking that it gives one number for this many classes."""
     found = as_metric(metric, caller, classes)
     check_metric(caller, found, size)
     return found

@@ -133,7 +133,7 @@ GRID = np.linspace(0, 1, 100_001)
 
 
 def describe_matrix(matrix: NDArray[Any], names: Sequence[str], positive: int = 1) -> str:
-    """A sentence or a few lines that say which probabilities lead to which decision.
+    """Describe in words which probabilities lead to which decision.
 
     Of two classes, it is told from the one that is called ``positive``.
 

@@ -131,7 +131,7 @@ def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: 
 def estimate_prior(
     probabilities: Any, prior: Any, classes: Sequence[Any] | None = None
 ) -> NDArray[Any]:
-    r"""Class frequencies of unlabelled rows, by expectation–maximisation.
+    r"""Estimate the class frequencies of unlabelled rows by expectation–maximisation.
 
     .. math:: \pi' \leftarrow \operatorname{mean}_n p'_n, \qquad p'_{ni} \propto p_{ni}\,\pi'_i / \pi_i
 

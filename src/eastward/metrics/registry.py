@@ -202,7 +202,7 @@ _HINTS = {
 
 # "f1[fraud]": the value of one class.
 _ONE_CLASS = re.compile(r"(?P<stem>[^\[\]]+)\[(?P<label>.+)\]")
-# "f2", "f0.5_macro": the F-score of any beta, spelt as people write it.
+# "f2", "f0.5_macro": the F-score of any beta, as people write it.
 _F_NAME = re.compile(r"f(?P<beta>\d+(?:\.\d+)?)(?:_(?P<average>macro|micro|weighted))?")
 
 
@@ -264,7 +264,7 @@ def get(name: str, **options: Any) -> Metric:
 def as_metric(
     metric: object, caller: str = "EASTLoss", classes: Sequence[Any] | None = None
 ) -> Metric:
-    """A name, a :class:`Metric` or any callable ``confusion -> 0-d tensor``, as a :class:`Metric`.
+    """Turn a name or a callable ``confusion -> 0-d tensor`` into a :class:`Metric`.
 
     For a plain callable, higher is assumed to be better, and it receives the whole matrix. Wrap it in :class:`Metric`
     to change that.
