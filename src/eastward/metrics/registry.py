@@ -286,7 +286,7 @@ def as_metric(
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        found = _named(metric, caller, "metric", classes)
+        found = _named(metric, caller, "metric", None if classes is None else list(classes))
         return found if _ONE_CLASS.fullmatch(found.name) else get(found.name)
     if callable(metric):
         check_takes_a_matrix(metric)

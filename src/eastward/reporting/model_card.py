@@ -49,7 +49,8 @@ def model_card(summary: Mapping[str, Any], classifier: Any) -> str:
 
 
 def _metric(summary: Mapping[str, Any]) -> str:
-    sentence = f"Trained for and judged by {wording.metric_title(summary['metric']['name'])}."
+    title = escaped(wording.metric_title(summary["metric"]["name"]))
+    sentence = f"Trained for and judged by {title}."
     best = wording.headline(summary)
     if best is None:
         return f"{sentence} No rows were held out to judge it by."

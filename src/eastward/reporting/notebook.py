@@ -89,8 +89,10 @@ def _rendered(**parts: Any) -> str:
 
 
 def _metric_of(classifier: Any) -> Metric:
-    own = getattr(classifier, "metric_", None)
-    return metrics.as_metric(classifier.metric) if own is None else own
+    own: Metric | None = getattr(classifier, "metric_", None)
+    if own is not None:
+        return own
+    return metrics.as_metric(classifier.metric, type(classifier).__name__, classifier.classes_)
 
 
 def _steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
