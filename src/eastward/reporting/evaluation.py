@@ -89,7 +89,7 @@ def evaluation_summary(
         _checks.fail(CALLER, "n_bootstrap", "0 or more", n_bootstrap)
     if _checks.real(CALLER, "max_scores", max_scores) < len(classes):
         _checks.fail(CALLER, "max_scores", f"at least the {len(classes)} classes", max_scores)
-    wanted = metrics.as_metric(metric, CALLER)
+    wanted = metrics.as_metric(metric, CALLER, classes)
     size, decisions = len(classes), (rows.logs + rows.offsets).argmax(axis=1)
     if decision is not None:
         decisions = decision.decide(np.exp(rows.logs) / np.exp(rows.logs).sum(1, keepdims=True))
