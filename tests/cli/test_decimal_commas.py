@@ -1,13 +1,17 @@
-"""A table with decimal commas trains and predicts to the bit what it does with points."""
+"""A table trains and predicts to the bit the same with points, decimal commas or blanks behind its commas."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_runs import SMALL, run
+
+from eastward.datasets import load_embedded
 
 
 def weather(rows: int = 200) -> pd.DataFrame:
@@ -34,20 +38,70 @@ def as_in_germany(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**numbers, visitors=visitors, day=frame["day"].dt.strftime("%d.%m.%Y"))
 
 
+def scores(path: Path, target: str, folder: Path) -> dict[str, object]:
+    """Every metric of a random forest on its held-out rows."""
+    options = ["--method", "random_forest_tuned", "--drop-rare-classes", "--quiet", "--json"]
+    done = run("train", path, "-t", target, "-o", folder, *options)
+    assert done.code == 0, done.err
+    return done.json["metrics"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["embedded wine", "winequality-red", "glass"])
+def test_a_real_table_scores_the_same_however_it_is_written(name, tmp_path):
+    if name == "embedded wine":
+        frame, target = load_embedded("wine")
+    else:
+        path = Path(
+            os.environ.get("EASTWARD_DATA", "nowhere"), f"tabular/multiclass/{name}.parquet"
+        )
+        if not path.is_file():
+            pytest.skip(f"EASTWARD_DATA has no tabular/multiclass/{name}.parquet")
+        frame, target = pd.read_parquet(path), "target"
+    points, commas, blanks = (tmp_path / f"{k}.csv" for k in ("points", "commas", "blanks"))
+    frame.to_csv(points, index=False)
+    frame.to_csv(commas, index=False, sep=";", decimal=",")
+    text = points.read_text(encoding="utf-8")
+    blanks.write_text(text.replace(",", ", "), encoding="utf-8")
+    expected = scores(points, target, tmp_path / "points")
+    assert scores(commas, target, tmp_path / "commas") == expected
+    assert scores(blanks, target, tmp_path / "blanks") == expected
+    written = []
+    for path in (points, commas, blanks):
+        out = tmp_path / f"{path.stem}-out.csv"
+        assert run("predict", tmp_path / path.stem, path, "-o", out).code == 0
+        written.append(out.read_bytes())
+    assert written[0] == written[1] == written[2]
+
+
+@pytest.mark.slow
+def test_a_model_reads_new_rows_with_blanks_behind_commas(trained, table, tmp_path):
+    """Trained on ``a,b``, asked about ``a, b``: names, categories, dates and truth values included."""
+    padded = tmp_path / "padded.csv"
+    padded.write_text(table.read_text(encoding="utf-8").replace(",", " , "), encoding="utf-8")
+    written = []
+    for path in (table, padded):
+        out = tmp_path / f"{path.stem}-out.csv"
+        done = run("predict", trained, path, "-o", out)
+        assert done.code == 0, done.err
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+
+
 @pytest.mark.slow
 def test_decimal_commas_score_and_predict_what_points_do(tmp_path):
     points, commas = tmp_path / "points.csv", tmp_path / "commas.csv"
     weather().to_csv(points, index=False)
     as_in_germany(weather()).to_csv(commas, index=False, sep=";")
-    scores, written = [], []
+    found, written = [], []
     for path in (points, commas):
         model, out = tmp_path / path.stem, tmp_path / f"{path.stem}-out.csv"
         done = run("train", path, "-t", "weather", "-o", model, "--json", *SMALL)
         assert done.code == 0, done.err
-        scores.append(done.json["metrics"])
+        found.append(done.json["metrics"])
         assert run("predict", model, path, "-o", out).code == 0
         written.append(out.read_bytes())
-    assert scores[0] == scores[1]
+    assert found[0] == found[1]
     assert written[0] == written[1]
     columns = json.loads((tmp_path / "commas" / "task.json").read_text(encoding="utf-8"))["columns"]
     assert [column.get("format") for column in columns] == ["%d.%m.%Y", *["1.234,5"] * 3]

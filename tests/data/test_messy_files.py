@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -49,6 +50,14 @@ def quoted(*cells: str) -> str:
 
 def semicolons(*cells: str) -> str:
     return lines(*cells, separator=";")
+
+
+def padded(*cells: str) -> str:
+    """A column ``x`` with blanks behind each comma, in names and values."""
+    cells = cells * 2 if len(cells) == 2 else cells
+    return lines(*(f"{k}, {cell}" for k, cell in enumerate(cells)), separator=", ").replace(
+        "x, ", "n, x, ", 1
+    )
 
 
 def zipped(**members: str) -> bytes:
@@ -174,6 +183,33 @@ CASES = {
     # files
     "a text file": Case("a.txt", semicolons(*FOUR), [1, 2, 3, 5]),
     "bars": Case("a.csv", lines(*FOUR, separator="|"), [1, 2, 3, 5]),
+    "blanks behind commas": Case("a.csv", padded(*FOUR), [1, 2, 3, 5]),
+    "blanks around names": Case(
+        "a.csv",
+        padded("Graz", " Linz", "Wien ", "Bad  Ischl"),
+        ["Graz", "Linz", "Wien", "Bad  Ischl"],
+    ),
+    "blanks before quotes": Case(
+        "a.csv",
+        padded('"Graz, west"', '" Linz"', 'a 5 "inch" pipe', '"said ""a, b"""'),
+        ["Graz, west", " Linz", 'a 5 "inch" pipe', 'said "a, b"'],
+    ),
+    "blanks alone": Case("a.csv", padded("1.5", " ", "?", "2"), [1.5, GONE, GONE, 2]),
+    "blanks behind semicolons": Case(
+        "a.csv",
+        padded("1#5", "2", "3#25", "5").replace(", ", "; ").replace("#", ","),
+        [1.5, 2, 3.25, 5],
+    ),
+    "blanks behind commas, dates": Case(
+        "a.csv", padded("31.12.2023", "01.02.2024"), [day("2023-12-31"), day("2024-02-01")] * 2
+    ),
+    "blanks behind tabs": Case("a.tsv", padded(*FOUR).replace(", ", "\t "), [1, 2, 3, 5]),
+    "blanks behind commas, compressed, of Windows": Case(
+        "a.csv.gz",
+        gzip.compress(padded(*FOUR).replace("\n", " \r\n").encode("cp1252")),
+        [1, 2, 3, 5],
+    ),
+    "blanks in quotes": Case("a.csv", quoted(" 1,5", "2,5 ", "3", "5"), [1.5, 2.5, 3, 5]),
     "a byte-order mark": Case("a.csv", ("\ufeff" + lines(*FOUR)).encode(), [1, 2, 3, 5]),
     "lines of Windows": Case("a.csv", lines(*FOUR).replace("\n", "\r\n").encode(), [1, 2, 3, 5]),
     "Latin letters": Case(
@@ -308,6 +344,19 @@ def assert_cells(column: pd.Series, expected: list[Any]) -> None:
 
 def test_the_table_is_as_long_as_was_promised():
     assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_blanks_go_as_they_do_in_pythons_reader(chunk, tmp_path, monkeypatch):
+    text = (
+        "x, note, y\n"
+        + '1, "two\n , lines", a\n 2, one  line, b\n3, "quoted ""twice"", here", a\n' * 9
+    )
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    monkeypatch.setattr("eastward.data.padding.CHUNK", chunk)
+    expected = list(csv.DictReader(io.StringIO(text), skipinitialspace=True))
+    table = read_table(tmp_path / "a.csv", as_text=["x"])
+    assert table.to_dict("records") == expected
 
 
 def test_an_excel_file_without_openpyxl_says_what_to_install(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from eastward import _messages
 from eastward.data.formats import FileFormat, bytes_of, separator_of
+from eastward.data.text_files import text_stream
 
 __all__ = ["check_quotes", "explained"]
 
@@ -213,5 +214,5 @@ def check_quotes(path: Path, form: FileFormat) -> None:
 
 @contextmanager
 def _lines(path: Path, form: FileFormat, encoding: str) -> Iterator[Any]:
-    with bytes_of(path, form) as stream:
-        yield io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+    with text_stream(path, form, encoding) as stream:
+        yield io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")

@@ -19,6 +19,7 @@ __all__ = [
     "chosen_part",
     "file_and_part",
     "file_format",
+    "first_lines",
     "separator_of",
 ]
 
@@ -163,13 +164,17 @@ def bytes_of(path: Path, form: FileFormat) -> Any:
     return pa.input_stream(str(path), compression=form.compression)
 
 
+def first_lines(path: Path, form: FileFormat, encoding: str) -> str:
+    """The beginning of a text file."""
+    with bytes_of(path, form) as stream:
+        return str(stream.read(65_536).decode(encoding, errors="replace"))
+
+
 def separator_of(path: Path, form: FileFormat, encoding: str) -> str:
     """Return the separator: a tab in TSV; in CSV the most frequent one in the first line, or a comma."""
     if form.kind == "tsv":
         return "\t"
-    with bytes_of(path, form) as stream:
-        head = stream.read(65_536).decode(encoding, errors="replace")
-    first, quoted = head.partition("\n")[0], False
+    first, quoted = first_lines(path, form, encoding).partition("\n")[0], False
     counts = dict.fromkeys(SEPARATORS, 0)
     for letter in first:
         quoted ^= letter == '"'

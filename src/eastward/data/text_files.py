@@ -11,7 +11,8 @@ import pyarrow.csv
 import pyarrow.json
 
 from eastward.data.columns import Column
-from eastward.data.formats import FileFormat, bytes_of, separator_of
+from eastward.data.formats import FileFormat, bytes_of, first_lines, separator_of
+from eastward.data.padding import is_padded, without_padding
 
 __all__ = ["BLOCK_BYTES", "csv_options", "text_batches", "text_stream"]
 
@@ -74,8 +75,12 @@ def csv_options(
 
 
 def text_stream(path: Path, form: FileFormat, encoding: str) -> Any:
-    """Open a file as a stream of UTF-8."""
+    """Open a file as a stream of UTF-8; a CSV with blanks behind its commas comes without them."""
     stream = bytes_of(path, form)
-    if encoding.lower().replace("_", "-") in {"utf-8", "utf8", "ascii"}:
+    if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "ascii"}:
+        stream = pa.transcoding_input_stream(stream, encoding, "utf-8")
+    if not form.is_delimited:
         return stream
-    return pa.transcoding_input_stream(stream, encoding, "utf-8")
+    separator = separator_of(path, form, encoding)
+    padded = is_padded(first_lines(path, form, encoding), separator)
+    return without_padding(stream, separator) if padded else stream
