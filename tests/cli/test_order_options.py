@@ -13,7 +13,8 @@ from eastward.data import describe_task, load_task
 
 def visits() -> pd.DataFrame:
     frame = claims(160)
-    return frame.assign(patient=[f"P{k}" for k in np.random.default_rng(0).integers(0, 40, 160)])
+    patients = np.random.default_rng(0).integers(0, 40, 160)
+    return frame.assign(patient=[f"P{k}" for k in patients], year=2024)
 
 
 @pytest.fixture
@@ -68,6 +69,7 @@ def test_models_are_trained_with_either(path, tmp_path, options):
         (["--time", "fraud"], "--time of train must be another column than target"),
         (["--time", "city"], "a column of dates or numbers; got text such as"),
         (["--time", "age"], "--time 'age' of train must be filled in for every row"),
+        (["--time", "year"], "--time 'year' of train must be of two values at least; got one"),
         (["--group", "nobody"], "--group of train must be a column of visits.csv"),
     ],
 )

@@ -27,7 +27,8 @@ ESTIMATORS = {
     "boosting": ew.EASTBoostingClassifier,
 }
 FOREIGN = {
-    "function": (f1_score, "got scikit-learn's f1_score. Use metric='f1_macro'."),
+    "function": (f1_score, "f1_score. Use metric='f1' for two classes, 'f1_macro' for more."),
+    "binary scorer": (get_scorer("f1"), "got scikit-learn's f1_score. Use metric='f1'."),
     "scorer": (make_scorer(f1_score, average="micro"), "Use metric='f1_micro'."),
     "named scorer": (get_scorer("balanced_accuracy"), "Use metric='balanced_accuracy'."),
     "partial": (partial(f1_score, average="weighted"), "Use metric='f1_weighted'."),
@@ -55,6 +56,7 @@ def test_scikit_learns_metrics_get_one_sentence_in_every_estimator(estimator, fo
         ("F1_Macro", "f1_macro"),
         ("f1-macro", "f1_macro"),
         (" Accuracy ", "accuracy"),
+        ("Balanced Accuracy", "balanced_accuracy"),
         ("F2", "f2"),
     ],
 )

@@ -203,6 +203,7 @@ def test_a_merged_class_needs_two_rows_and_another_class():
     frame = table(["a"] * 12 + ["b"] * 12 + ["c"])
     assert "a single row of 'other'" in failing(frame, merge_rare="other")
     assert "at least two classes" in failing(frame, min_class_rows=13)
+    assert "merge_rare of load_task must be the name of a class" in failing(frame, merge_rare=" ")
     assert "min_class_rows of load_task must be >= 2" in failing(frame, min_class_rows=1)
 
 

@@ -69,6 +69,8 @@ def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> Sett
     """
     if rules.min_rows is not None:
         _messages.whole_number(CALLER, "min_class_rows", rules.min_rows, at_least=2)
+    if rules.merge_rare is not None and not rules.merge_rare.strip():
+        _messages.fail(CALLER, "merge_rare", "the name of a class, such as other", "an empty text")
     labels, names, notes = _one_spelling(labels, rules)
     if rules.merge_rare is not None:
         labels, merged, more = _merged_rare(labels, rules.merge_rare, rules.rare_below)

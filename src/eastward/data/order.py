@@ -49,6 +49,9 @@ def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOr
             got = f"text such as {str(table[time].dropna().iloc[0])[:30]!r}"
             _messages.fail(CALLER, f"time {time!r}", "a column of dates or numbers", got)
         times = _ranks(table[time], time, "time")
+        if times.max() == 0:
+            advice = "Rows of one time are never split, so that none could be held out."
+            _messages.fail(CALLER, f"time {time!r}", "of two values at least", "one", advice)
         notes.append(f"judged by rows that are later in {time!r} than those trained on")
     return RowOrder(groups, times, tuple(notes))
 

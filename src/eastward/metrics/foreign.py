@@ -58,15 +58,22 @@ def check_takes_a_matrix(metric: Callable[..., Any]) -> None:
     """Refuse callables that take labels or an estimator, as scikit-learn's metrics do."""
     name, options = _scikit_learns(metric)
     if name:
-        stem = NAMES.get(name, "")
-        average = options.get("average") or "macro"
-        known = f"{stem}_{average}" if stem in AVERAGED and average != "binary" else stem
-        advice = f"Use metric={known!r}." if known else advice_for_name(name.removesuffix("_score"))
+        advice = _own_name(name, options) or advice_for_name(name.removesuffix("_score"))
         _fail(f"scikit-learn's {name}", advice or "See eastward.metrics.names().")
     needed = _required_arguments(metric)
     if needed > 1:
         called = getattr(metric, "__name__", type(metric).__name__)
         _fail(f"{called}, which takes {needed} arguments", "See eastward.metrics.names().")
+
+
+def _own_name(name: str, options: dict[str, Any]) -> str:
+    """What one of scikit-learn's functions is called here, as advice; nothing if it has no counterpart."""
+    known = NAMES.get(name, "")
+    if known in AVERAGED and "average" not in options:
+        return f"Use metric={known!r} for two classes, {known + '_macro'!r} for more."
+    average = options.get("average") or "macro"
+    known += f"_{average}" if known in AVERAGED and average != "binary" else ""
+    return f"Use metric={known!r}." if known else ""
 
 
 def _fail(got: str, advice: str) -> None:

@@ -351,8 +351,8 @@ def class_index(
 
 
 def _plain_name(name: Any) -> Any:
-    """Normalise a name: lower case, without surrounding blanks, underscores for hyphens."""
-    return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
+    """Normalise a name: lower case, underscores for hyphens and blanks."""
+    return re.sub(r"[-\s]+", "_", name.strip().lower()) if isinstance(name, str) else name
 
 
 def _f_score(name: object, caller: str, argument: str) -> Metric:
