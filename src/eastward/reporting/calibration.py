@@ -29,7 +29,7 @@ def calibration_summary(
 
     .. math:: ECE = \sum_b \frac{n_b}{n}\,|accuracy_b - confidence_b|
 
-    The error is :func:`eastward.comparison.calibration.expected_calibration_error`. The curve has its own bins: at
+    The error is :func:`eastward.decisions.calibration.expected_calibration_error`. The curve has its own bins: at
     most ten with equally many rows, at least twenty each, so that every point has enough evidence.
 
     Parameters
