@@ -24,7 +24,8 @@ hypothesis.settings.load_profile("repeatable")
 
 
 # A quick test is not marked slow, and is one of a few cases of its table. A mistake that shows in one row of a table
-# mostly shows in others, too; `make rest` runs them all.
+# mostly shows in others, too; `make rest` runs them all. A table in which every row is a message or a kind of its own
+# is marked whole.
 QUICK_CASES = 3
 
 
@@ -51,7 +52,8 @@ def quick_tests(items: list[pytest.Item]) -> set[str]:
     tables: dict[str, list[str]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("slow") is None:
-            tables[item.nodeid.partition("[")[0]].append(item.nodeid)
+            whole = item.get_closest_marker("whole") is not None
+            tables[item.nodeid if whole else item.nodeid.partition("[")[0]].append(item.nodeid)
     return {
         names[k * len(names) // QUICK_CASES]
         for names in tables.values()

@@ -17,6 +17,7 @@ from eastward import decisions, metrics, soft_confusion
 from eastward.confusion import Counts
 from eastward.decisions._inputs import class_sample
 from eastward.decisions._search import Merit
+from eastward.decisions.multilabel import _label_moves, _label_sample
 from eastward.decisions.offsets import smoothed_rows, tuned
 
 METRICS = sorted(set(metrics.names()) - {"expected_cost"})
@@ -336,6 +337,16 @@ def test_micro_thresholds_beat_a_grid_of_common_ones():
         for shift in np.linspace(-3, 3, 61)
     ]
     assert label_value(odds, targets, "f1_micro", offsets) >= max(common) - 1e-12
+
+
+def test_each_label_is_searched_beside_the_others_as_they_are_decided_now():
+    odds, targets = labels_problem(50, 2)
+    offsets = torch.tensor([0.0, 1.5], dtype=torch.float64)
+    sample = _label_sample("f", odds, targets, None)
+    given = odds[:, 1] + 1.5 > 0
+    # True positives and predictions of both labels before any sample gets the first one.
+    expected = [0.0, float((given & (targets[:, 1] == 1)).sum()), 0.0, float(given.sum())]
+    assert _label_moves(sample, offsets, 0).start.tolist() == expected
 
 
 def test_a_label_without_positives_is_not_given():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
+from eastward._files import remove_leftovers
 from eastward.saved_folder import SavedFolder
 
 KIND = SavedFolder("eastward.Thing", "thing.json", "thing")
@@ -64,3 +66,16 @@ def test_other_kinds_and_formats_are_refused(tmp_path, change, message):
     header.write_text(json.dumps({**json.loads(header.read_text()), **change}))
     with pytest.raises(ValueError, match=message):
         KIND.read(tmp_path / "a")
+
+
+def test_what_a_dead_process_left_is_removed_and_what_it_points_to_is_not(tmp_path):
+    kept, place = tmp_path / "kept", tmp_path / "place"
+    kept.mkdir()
+    (kept / "precious.txt").write_text("mine")
+    place.mkdir()
+    (place / ".999999999.part").symlink_to(kept)
+    (place / ".999999999-1.part").mkdir()
+    (place / f".{os.getpid()}.part").mkdir()
+    remove_leftovers(place)
+    assert [path.name for path in place.iterdir()] == [f".{os.getpid()}.part"]
+    assert (kept / "precious.txt").read_text() == "mine"

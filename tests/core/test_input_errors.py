@@ -204,6 +204,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mistake", ERRORS)
 def test_a_mistake_is_named_with_what_was_expected_and_what_came(mistake):
     assert_error(*ERRORS[mistake])

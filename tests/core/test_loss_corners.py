@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import eastward as ew
+from eastward.losses._at_table import VIRTUAL_SHARE, with_virtual_labels
 
 WAYS = ["numba", "eager", "definition"]
 
@@ -270,3 +271,12 @@ def test_options_that_are_set_later_count(way):
     loss.metric, loss.thresholds = ew.metrics.get("accuracy"), (0.4,)
     expected = ew.EASTLoss("accuracy", threshold=0.4)(logits, targets)
     torch.testing.assert_close(loss(logits, targets), expected)
+
+
+def test_labels_that_are_all_positive_or_all_negative_get_a_little_of_the_other_side():
+    # tp, fp, fn, tn of a label that is always there, one that never is, and one that is at times
+    tables = torch.tensor([[[3.0, 0, 1], [0, 1, 1], [1, 0, 1], [0, 3, 1]]])
+    added = with_virtual_labels(tables, pooled=False) - tables
+    share = 4 * VIRTUAL_SHARE
+    expected = torch.tensor([[[0, share, 0], [0, 0, 0], [0, 0, 0], [share, 0, 0]]])
+    torch.testing.assert_close(added, expected, atol=1e-6, rtol=0)

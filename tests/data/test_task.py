@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from sample_tables import claims
 
+from eastward import datasets
 from eastward.data import describe_task, label_codes, load_task
 from eastward.data.classes import renamed
+from eastward.datasets import load_embedded
 
 
 def failing(frame: pd.DataFrame, target: str = "y", **options) -> str:
@@ -235,3 +237,10 @@ def test_labels_of_another_file_are_found_however_they_are_written():
         ValueError, match=r"made of classes of the training data.*unknown \['c'\] in 2 rows"
     ):
         label_codes(pd.Series(["a", "c", "c"]), np.array(["a", "b"]), "y")
+
+
+def test_a_fifth_of_the_embedded_patients_is_the_class_to_be_found():
+    frame, target = load_embedded("diabetes_progression")
+    assert 0.15 < (frame[target] == "strong").mean() < 0.25
+    with pytest.raises(AttributeError, match=r"papers\.data\.load_frames"):
+        _ = datasets.load_frames

@@ -134,3 +134,10 @@ def test_a_mean_of_models_is_sharpened_but_never_flattened(kind, sharpness):
         ratio = mean.scales / one.scales
         np.testing.assert_allclose(ratio, ratio[0])
     np.testing.assert_array_equal(mean.shifts, one.shifts)
+
+
+def test_an_isotonic_curve_follows_other_frequencies_by_the_rule_of_bayes():
+    curve = Calibration("isotonic", np.array([0.0, 0.5, 1.0]), np.array([0.1, 0.5, 0.8]))
+    moved = curve.with_prior([0.5, 0.5], [0.8, 0.2])
+    odds = curve.shifts / (1 - curve.shifts) * 0.2 / 0.8
+    np.testing.assert_allclose(moved.shifts, odds / (1 + odds), rtol=1e-12)

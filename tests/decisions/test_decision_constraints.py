@@ -208,3 +208,15 @@ def test_a_bound_at_90_percent_holds_in_85_percent_of_the_runs(num_classes):
             float((decision.decide(new_rows)[truth == last] == last).double().mean()) >= 0.8
         )
     assert np.mean(kept) >= 0.85
+
+
+def test_shares_of_rows_are_those_of_the_table():
+    table = torch.tensor([[50.0, 10.0, 5.0], [4.0, 20.0, 1.0]])  # the last column is undecided
+    texts = "recall[1] >= 0.1, precision[1] >= 0.1, specificity[1] >= 0.1, coverage >= 0.1"
+    found = [one.share(table) for one in parse_constraints("f", texts, 2)]
+    assert [(share.successes, share.rows) for share in found] == [
+        (20, 24),
+        (20, 30),
+        (50, 60),
+        (84, 90),
+    ]

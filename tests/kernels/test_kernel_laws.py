@@ -42,6 +42,18 @@ def test_value_and_gradient_are_those_of_the_definition_in_double_precision(
     assert_alike(ours, exact)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    "case",
+    ["macro F1", "weighted kappa", "one logit", "grid of thresholds", "prior", "labels on a grid"],
+)
+def test_each_kind_of_problem_has_the_gradient_of_the_definition(fast, case):
+    options, size = OPTIONS[case]
+    logits, targets = batch(options, size)
+    exact = value_and_gradient("definition", options, logits.double(), targets)
+    assert_alike(value_and_gradient(fast, options, logits, targets), exact)
+
+
 @pytest.mark.parametrize("temperature", [0.01, 1e-3])
 @pytest.mark.parametrize("size", [2, 5, 60])
 def test_cold_gradients_lose_no_more_digits_than_the_definition_does(fast, size, temperature):

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from eastward import EASTBoostingClassifier, EASTClassifier, TunedDecisionClassifierCV
 from eastward.comparison.store import CellStore
 from eastward.model_folder import load_model
+from eastward.saved_trees import are_sound
 
 sys.path.append(str(Path(__file__).parent.parent / "cli"))
 from command_runs import SMALL, claims, run
@@ -243,3 +245,17 @@ def test_a_stored_cell_that_is_a_pipe_is_computed_again(tmp_path, caplog):
     os.mkfifo(tmp_path / "key.json")
     assert store.load("key") is None
     assert "not a regular file" in caplog.text
+
+
+def test_forged_nodes_of_histogram_boosting_are_found_before_they_are_followed(rng):
+    X = rng.normal(size=(200, 3))
+    model = HistGradientBoostingClassifier(max_iter=2, random_state=0).fit(X, X[:, 0] > 0)
+    assert are_sound(model, 2)
+    nodes = model._predictors[0][0].nodes
+    inner = int(np.flatnonzero(nodes["is_leaf"] == 0)[0])
+    for field, forged in {"left": 10**6, "right": 0, "feature_idx": 3}.items():
+        honest = nodes[field][inner].copy()
+        nodes[field][inner] = forged
+        assert not are_sound(model, 2)
+        nodes[field][inner] = honest
+    assert are_sound(model, 2)
