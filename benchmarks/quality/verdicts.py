@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.quality.prior import METRICS, REFERENCE, ROOT, Tables, fitted_prior, read_tables
 from eastward import metrics
 from eastward.comparison.belief import Prior
-from eastward.comparison.dropping import FIRST_SPLITS, beaten
+from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS, beaten
 from eastward.comparison.methods import BUILT_IN, DEFAULT_METHODS
 from eastward.comparison.statistics import corrected_mean, holm
 from eastward.comparison.verdict import pair_belief, recommended
@@ -184,7 +184,7 @@ def sequential(
         }
         alive, runs, seen = list(names), {REFERENCE: SPLITS}, dict.fromkeys(names, 0)
         for split in range(SPLITS):
-            if split >= FIRST_SPLITS:
+            if split and split % SPLITS_BETWEEN_LOOKS == 0:
                 alive = _alive(alive, gains, split, metric, prior)
             for name in alive:
                 seen[name] = split + 1

@@ -8,7 +8,7 @@ from comparison_problems import Majority, blobs
 
 from eastward import compare
 from eastward.comparison.belief import Expected, Noise, believed_gain
-from eastward.comparison.dropping import FIRST_SPLITS, beaten
+from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS, beaten
 
 SPLITS, MARGIN, NOISE = 8, 0.005, Noise(0.02**2, 6.0)
 KNOWN = {name: Expected(-0.01, 0.03) for name in "abcdef"}
@@ -16,7 +16,8 @@ KNOWN = {name: Expected(-0.01, 0.03) for name in "abcdef"}
 
 def final_choice(gains, *, drop: bool):
     """The method of the highest expected gain after all splits, and how many fits that took."""
-    shown = {name: values[:FIRST_SPLITS] for name, values in gains.items()}
+    step = SPLITS_BETWEEN_LOOKS
+    shown = {name: values[:step] for name, values in gains.items()}
     alive = set(gains)
 
     def pairs(one, other):
@@ -27,11 +28,11 @@ def final_choice(gains, *, drop: bool):
             shown[one][:size] - others[:size], 0.25, MARGIN, expected=known, noise=NOISE
         )
 
-    for split in range(FIRST_SPLITS, SPLITS):
+    for begin in range(step, SPLITS, step):
         if drop:
             expected = {name: pairs(name, "base").expected for name in alive}
             alive -= set(beaten(expected, pairs, "base", MARGIN))
-        shown |= {name: gains[name][: split + 1] for name in alive}
+        shown |= {name: gains[name][: begin + step] for name in alive}
     expected = {"base": 0.0} | {name: pairs(name, "base").expected for name in gains}
     return max(expected, key=expected.get), sum(map(len, shown.values()))
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from joblib import Parallel, delayed
 
-from eastward.comparison.cells import Cell, Problem, forget_prepared, killed_cell, run_cell
+from eastward.comparison.cells import Cell, Problem, forget_prepared, killed_cell
 from eastward.comparison.methods import Method
+from eastward.comparison.shared_training import first_stage_of, run_cells
 from eastward.comparison.store import CellStore, fingerprint
 
 __all__ = ["CellRuns"]
 
+# Methods that are trained together, and the split.
+Task: TypeAlias = tuple[list[Method], int]
+
 
 class CellRuns:
-    """Runs the methods of one split after another in persistent processes, or takes stored results."""
+    """Runs methods on splits in persistent processes, or takes stored results."""
 
     def __init__(
         self, problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
@@ -39,45 +43,64 @@ class CellRuns:
         self.parallel.__exit__(*raised)
         forget_prepared()
 
-    def __call__(self, methods: list[Method], split: int) -> Iterator[Cell | list[Cell]]:
-        """Yield the stored cells of a split as one list, then the others as they finish."""
-        stored, missing = [], {}
-        # The longest first, so that no process waits for a long one at the end.
-        for method in sorted(methods, key=self._length, reverse=True):
-            key = self.keys[method.name, split]
-            cell = None if self.store is None else self.store.load(key)
-            if cell is None:
-                call = delayed(run_cell)(self.problem, method, split, self.store, key)
-                missing[method.name] = call
-            else:
-                stored.append(_renamed(cell, (method, split)))
+    def __call__(self, methods: list[Method], splits: range) -> Iterator[Cell | list[Cell]]:
+        """Yield the stored cells of some splits as one list, then the others as they finish."""
+        stored, missing = [], []
+        for split in splits:
+            left = []
+            for method in methods:
+                key = self.keys[method.name, split]
+                cell = None if self.store is None else self.store.load(key)
+                if cell is None:
+                    left.append(method)
+                else:
+                    stored.append(_renamed(cell, (method, split)))
+            missing += [(together, split) for together in self._trained_together(left)]
         yield stored
-        for cell in self._finished(missing, split):
+        for cell in self._finished(missing):
             self.seconds[cell["method"]] = cell["seconds"] or 0.0
             yield cell
 
-    def _length(self, method: Method) -> tuple[float, int]:
+    def _trained_together(self, methods: list[Method]) -> list[list[Method]]:
+        """Group each method with the one that is its first stage; the others stay alone."""
+        settings = self.problem.settings
+        first = {method.name: first_stage_of(method, methods, settings) for method in methods}
+        parts = {part.name for part in first.values() if part is not None}
+        groups = [[method, first[method.name]] for method in methods if method.name not in parts]
+        return [[method for method in group if method is not None] for group in groups]
+
+    def _length(self, task: Task) -> tuple[float, int]:
         """Return how long a method took the last time, or its effort if unknown."""
+        method = task[0][0]
         return self.seconds.get(method.name, 0.0), method.effort
 
-    def _finished(self, missing: dict[str, Any], split: int) -> Iterator[Cell]:
-        """Yield cells as they finish; a killed process costs only its own cell."""
-        left = dict(missing)
+    def _call(self, task: Task) -> Any:
+        methods, split = task
+        keys = [self.keys[method.name, split] for method in methods]
+        return delayed(run_cells)(self.problem, methods, split, self.store, keys)
+
+    def _finished(self, missing: list[Task]) -> Iterator[Cell]:
+        """Yield cells as they finish; a killed process costs only its own cells."""
+        # The longest first, so that no process waits for a long one at the end.
+        ordered = sorted(missing, key=self._length, reverse=True)
+        left = {(task[0][0].name, task[1]): task for task in ordered}
         try:
-            for cell in self.parallel(list(missing.values())):
-                del left[cell["method"]]
-                yield cell
+            for cells in self.parallel(list(map(self._call, ordered))):
+                del left[cells[0]["method"], cells[0]["split"]]
+                yield from cells
         except BrokenExecutor:
             # loky gives up all processes without saying which cell failed. Dask runs the cell again.
-            yield from self._one_by_one(left, split)
+            for task in left.values():
+                yield from self._alone(task)
 
-    def _one_by_one(self, left: dict[str, Any], split: int) -> Iterator[Cell]:
-        """Run cells one at a time, to find the one that kills its process."""
-        for name, call in left.items():
-            try:
-                yield from self.parallel([call])
-            except BrokenExecutor:
-                yield killed_cell(name, split)
+    def _alone(self, task: Task) -> Iterator[Cell]:
+        """Run one task, to find the one that kills its process."""
+        try:
+            for cells in self.parallel([self._call(task)]):
+                yield from cells
+        except BrokenExecutor:
+            methods, split = task
+            yield from (killed_cell(method.name, split) for method in methods)
 
 
 def _renamed(cell: Cell, task: tuple[Method, int]) -> Cell:

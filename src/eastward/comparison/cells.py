@@ -7,7 +7,7 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS
 from eastward.comparison.methods import Method, Settings
 from eastward.comparison.splits import (
     grouped_split,
@@ -37,14 +38,24 @@ from eastward.decisions.tuning import decision_table
 from eastward.training.grouped_folds import grouped_folds, periods
 from eastward.training.random_numbers import seeded
 
-__all__ = ["Cell", "Problem", "fit_options", "killed_cell", "pass_interruption_on", "run_cell"]
+__all__ = [
+    "Cell",
+    "Problem",
+    "finished_cell",
+    "fit_options",
+    "fitted",
+    "judged",
+    "killed_cell",
+    "pass_interruption_on",
+    "run_cell",
+]
 
 Cell = dict[str, Any]
 _WARNINGS_KEPT = 5
 
 # A cell sets generators, threads and warnings of its process, so workers that are threads take turns.
 _ONE_AT_A_TIME = threading.Lock()
-# The last split that this process prepared, which all methods of the split share.
+# The last splits that this process prepared, which all methods of a split share.
 _PREPARED: dict[tuple[str, int], tuple[Any, Any]] = {}
 
 
@@ -122,7 +133,8 @@ class Problem:
                 transformer = clone(self.preprocess)
                 fitted = transformer.fit_transform(parts[0], self.y[train])
                 parts = fitted, transformer.transform(parts[1])
-            _PREPARED.clear()
+            if len(_PREPARED) >= SPLITS_BETWEEN_LOOKS:
+                del _PREPARED[next(iter(_PREPARED))]
             _PREPARED[key] = parts
         return _PREPARED[key]
 
@@ -140,12 +152,31 @@ def run_cell(
     dict
         ``method, split, score, log_loss, brier, ece, seconds, error, warnings, notes``.
     """
+
+    def measured() -> Cell:
+        seed = split_seed(problem.random_state, split)
+        return judged(
+            problem, split, *fitted(problem, split, method.estimator(problem.settings, seed))
+        )
+
+    return finished_cell(problem, method, split, measured, store, key)
+
+
+def finished_cell(
+    problem: Problem,
+    method: Method,
+    split: int,
+    measured: Callable[[], Cell],
+    store: CellStore | None,
+    key: str,
+) -> Cell:
+    """Return the cell that ``measured`` makes, or its failure, with warnings; save it in the store."""
     cell: Cell = {"method": method.name, "split": split}
     seed = split_seed(problem.random_state, split)
     said: list[str] = []
     with _ONE_AT_A_TIME, _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
         try:
-            cell |= _measured(problem, method, split, seed) | {"error": None}
+            cell |= measured() | {"error": None}
         except Exception as error:  # noqa: BLE001  # any error of a method is its result
             cell |= _failure(error)
     cell["warnings"] = list(dict.fromkeys(said))[:_WARNINGS_KEPT]
@@ -171,26 +202,32 @@ def _failure(error: Exception) -> Cell:
     return {**empty, "error": f"{type(error).__name__}: {text}"[:500], "notes": []}
 
 
-def _measured(problem: Problem, method: Method, split: int, seed: int) -> Cell:
-    train, test = problem.rows(split)
-    train_features, test_features = problem.features(split)
-    weight = problem.sample_weight
-    model = method.estimator(problem.settings, seed)
-    known = None if weight is None else weight[train]
-    together = problem.kept_together(train)
-    options, notes = fit_options(model, known, together, problem.codes[train], seed)
+def fitted(problem: Problem, split: int, model: Any) -> tuple[Any, float, list[str]]:
+    """Fit a model on the training rows of a split; return it, its seconds, and notes on what it cannot take."""
+    train, _ = problem.rows(split)
+    features, _ = problem.features(split)
+    weight = None if problem.sample_weight is None else problem.sample_weight[train]
+    together, seed = problem.kept_together(train), split_seed(problem.random_state, split)
+    options, notes = fit_options(model, weight, together, problem.codes[train], seed)
     started = time.perf_counter()
-    model.fit(train_features, problem.y[train], **options)
+    model.fit(features, problem.y[train], **options)
     seconds = time.perf_counter() - started
     pass_interruption_on(model)
-    test_weight = np.ones(len(test)) if weight is None else weight[test]
-    codes = _decided(problem, model, test_features)
-    table = decision_table(problem.codes[test], codes, test_weight, len(problem.classes))
+    return model, seconds, notes
+
+
+def judged(problem: Problem, split: int, model: Any, seconds: float, notes: list[str]) -> Cell:
+    """Judge a fitted model on the test rows of a split."""
+    _, test = problem.rows(split)
+    _, features = problem.features(split)
+    weight = np.ones(len(test)) if problem.sample_weight is None else problem.sample_weight[test]
+    codes = _decided(problem, model, features)
+    table = decision_table(problem.codes[test], codes, weight, len(problem.classes))
     return {
         "score": _score(problem, table),
-        "coverage": float(np.average(codes != ABSTAIN, weights=test_weight)),
+        "coverage": float(np.average(codes != ABSTAIN, weights=weight)),
         "constraints": [float(one.value(table)) for one in problem.constraints],
-        **_calibration(problem, model, test_features, problem.codes[test], test_weight),
+        **_calibration(problem, model, features, problem.codes[test], weight),
         "seconds": seconds,
         "notes": notes + _time_notes(problem.settings.budget, seconds),
     }

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from eastward.comparison.verdict import Pairs
 
-__all__ = ["FIRST_SPLITS", "beaten"]
+__all__ = ["SPLITS_BETWEEN_LOOKS", "beaten"]
 
-# Every method runs on this many splits.
-FIRST_SPLITS = 2
+# Methods are dropped after every second split: with one split at a time, processors would wait for its last cell.
+SPLITS_BETWEEN_LOOKS = 2
 # A method is dropped if that costs less than this share of the margin on average.
 SHARE = 1 / 3
 

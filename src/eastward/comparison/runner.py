@@ -16,7 +16,7 @@ from eastward import _checks
 from eastward.comparison.belief import resolved_prior
 from eastward.comparison.cell_runs import CellRuns
 from eastward.comparison.cells import Cell, Problem
-from eastward.comparison.dropping import FIRST_SPLITS, beaten
+from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS, beaten
 from eastward.comparison.methods import Method, Settings, resolve_methods, split_options
 from eastward.comparison.result import Comparison, Progress
 from eastward.decisions.deciding import checked_abstain_cost
@@ -125,8 +125,8 @@ def compare(
     prior : {"tables"}, None or Prior, default="tables"
         Experience that is combined with the splits: the gains of methods on 33 tables. None uses the splits alone.
     thorough : bool, default=False
-        Whether every method runs on every split. Otherwise methods that can no longer win are dropped after the first
-        two splits. The baseline is never dropped.
+        Whether every method runs on every split. Otherwise methods that can no longer win are dropped after every
+        second split. The baseline is never dropped.
 
     Returns
     -------
@@ -181,11 +181,11 @@ def compare(
 
     alive = list(chosen)
     with CellRuns(problem, chosen, n_splits, n_jobs, store) as run:
-        for split in range(n_splits):
-            if split >= FIRST_SPLITS and not thorough:
+        for begin in range(0, n_splits, SPLITS_BETWEEN_LOOKS):
+            if begin and not thorough:
                 alive = _still_in(alive, so_far())
-            total = len(cells) + len(alive) * (n_splits - split)
-            for cell in run(alive, split):
+            total = len(cells) + len(alive) * (n_splits - begin)
+            for cell in run(alive, range(begin, min(begin + SPLITS_BETWEEN_LOOKS, n_splits))):
                 cells += cell if isinstance(cell, list) else [cell]
                 if progress is not None and cell:
                     just = None if isinstance(cell, list) else cell

@@ -23,7 +23,9 @@ from eastward.estimators.network.stage_report import choose_stage, with_class_na
 from eastward.training import (
     Callback,
     LoaderBatches,
+    Rows,
     StackedMLP,
+    TrainingResult,
 )
 from eastward.training.batches import take
 from eastward.training.random_numbers import seeded
@@ -313,16 +315,21 @@ class EASTClassifier(MultilabelDecisions):
         if ready.class_counts is not None:
             self.class_counts_ = ready.class_counts
         trained = fitting.train(self, ready, self.metric_, self._seed, generator)
-        result, rows = trained.result, ready.rows.as_judged()
-        self.members_, self.history_ = trained.members, result.history
+        self.members_ = trained.members
+        self.keep_preferred(trained.result, ready.rows, trained.notes)
+
+    def keep_preferred(self, result: TrainingResult, rows: Rows, notes: list[str]) -> None:
+        """Keep the stage that held-out rows prefer, and tune its decision."""
+        rows = rows.as_judged()
+        self.history_ = result.history
         self._stage = choose_stage(result, rows, self.metric_)
         if self._stage.name in result.weights:
             self.members_.load_state_dict(result.weights[self._stage.name])
         self.members_.eval().requires_grad_(requires_grad=False)
         self.n_iter_ = len(self.history_)
-        names = labels.classes.tolist()
+        names = self.classes_.tolist()
         told = (with_class_names(note, names) for note in result.notes)
-        self._notes, self._interrupted = [*trained.notes, *told], result.interrupted
+        self._notes, self._interrupted = [*notes, *told], result.interrupted
         self._notes += frequency_sentence(rows, names)
         held = result.held_out[self._stage.name]
         weights = None if rows.weights is None else rows.weights[held.rows].double().numpy()

@@ -1,0 +1,87 @@
+"""Two classifiers from one training: with the metric stage, and without it."""
+
+from __future__ import annotations
+
+import copy
+import time
+
+from eastward.estimators.network.classifier import EASTClassifier
+from eastward.training import Callback, Rows, Run, TrainingResult
+from eastward.training.runner import HeldOut, copied_weights
+from eastward.training.validation import held_out_logits
+
+__all__ = ["FirstStage", "after_first_stage"]
+
+
+class FirstStage(Callback):
+    """Keeps what the first stage of a training left behind.
+
+    Attributes
+    ----------
+    result : TrainingResult or None
+        Its epochs, notes, weights and held-out logits; None before it has ended.
+    rows : Rows or None
+        What it was trained on.
+    seconds : float
+        How long it took.
+    """
+
+    def __init__(self) -> None:
+        self.result: TrainingResult | None = None
+        self.rows: Rows | None = None
+        self.seconds = 0.0
+
+    def stage_start(self, run: Run) -> None:  # noqa: ARG002  # a hook of the loop
+        """Start the clock."""
+        if self.result is None:
+            self.seconds = -time.perf_counter()
+
+    def stage_end(self, run: Run) -> None:
+        """Copy it; later stages go on with the same networks."""
+        if self.result is not None:
+            return
+        name = run.stage.name
+        self.result = TrainingResult(
+            history=list(run.history),
+            notes=list(run.notes),
+            held_out={name: HeldOut(*held_out_logits(run))},
+            weights={name: copied_weights(run.members)},
+            interrupted=run.interrupted,
+        )
+        self.rows = run.rows
+        self.seconds += time.perf_counter()
+
+
+def after_first_stage(model: EASTClassifier, kept: FirstStage) -> EASTClassifier:
+    """Return the classifier that ``aligned=False`` trains, taken from the first stage of a whole training.
+
+    Parameters
+    ----------
+    model : EASTClassifier
+        Fitted with ``recipe="auto"`` and ``callbacks=[kept]``.
+    kept : FirstStage
+        What listened.
+
+    Returns
+    -------
+    EASTClassifier
+        Fitted, with a decision tuned on the rows that its networks held out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> kept = FirstStage()
+    >>> model = EASTClassifier(
+    ...     hidden=(8,), max_epochs=5, n_folds=2, random_state=0, callbacks=[kept]
+    ... )
+    >>> first = after_first_stage(model.fit(X, y), kept)
+    >>> first.aligned, first.report_["shipped"]
+    (False, 'cross-entropy')
+    """
+    if kept.result is None or kept.rows is None:
+        raise ValueError("kept must have listened to the fit of model")
+    first = copy.copy(model).set_params(aligned=False, callbacks=None)
+    first.members_ = copy.deepcopy(model.members_)
+    first.keep_preferred(kept.result, kept.rows, notes=[])
+    return first
