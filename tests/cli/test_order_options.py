@@ -40,7 +40,7 @@ def test_training_holds_out_other_groups_and_later_rows(path):
 
 def test_dates_are_hinted_at_until_they_are_used(path):
     said = " ".join(describe_task(load_task(path, "fraud"))["warnings"])
-    assert "judge by later ones with --time: 'seen'" in said
+    assert "judge the model by later rows with --time: 'seen'" in said
     said = " ".join(describe_task(load_task(path, "fraud", time="seen"))["warnings"])
     assert "--time" not in said
     assert "judged by rows that are later in 'seen'" in said

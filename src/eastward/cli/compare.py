@@ -131,25 +131,11 @@ def compare(
         check_place("compare", out)
     from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
-    task = load_task(
-        data,
-        target,
-        drop_missing_target=drop_missing_target,
-        drop_rare_classes=drop_rare_classes,
-        min_class_rows=min_class_rows,
-        merge_rare=merge_rare,
-        merge_labels=merge_labels,
-        ignore=ignore or (),
-        group=group,
-        time=time,
-        decimal=decimal,
-        text=text or (),
-        encoding=encoding,
-    )
+    task = load_task(data, target, **options.reading(context))
     # Only now: a mistake in the data is told before torch is loaded.
+    from eastward.cli.network_options import network_options
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
-    from eastward.cli.train import network_options
 
     name, bound = metric_choice(metric, prefer, cost, task.classes)
     chosen = _chosen_methods(methods, estimator or [])

@@ -33,6 +33,7 @@ __all__ = [
     "Weight",
     "command_line",
     "named_path",
+    "reading",
 ]
 
 
@@ -218,3 +219,24 @@ def command_line(context: Any, *, program: str = "eastward", **changes: Any) -> 
         else:
             words += [word for entry in values for word in (parameter.opts[0], str(entry))]
     return shlex.join(words)
+
+
+# How a table is read, by the names that commands and `load_task` share.
+_READING = (
+    "drop_missing_target",
+    "drop_rare_classes",
+    "min_class_rows",
+    "merge_rare",
+    "merge_labels",
+    "group",
+    "time",
+    "decimal",
+    "encoding",
+)
+
+
+def reading(context: typer.Context) -> dict[str, Any]:
+    """How the table of `train` and `compare` is to be read, as arguments of `load_task`."""
+    given = context.params
+    lists = {name: given[name] or () for name in ("ignore", "text")}
+    return {name: given[name] for name in _READING} | lists

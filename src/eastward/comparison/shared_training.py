@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from eastward.comparison.cells import Cell, Problem, finished_cell, fitted, judged, run_cell
 from eastward.comparison.methods import Method, Settings
@@ -61,7 +62,8 @@ def run_cells(
     if len(methods) == 1:
         return [run_cell(problem, methods[0], split, store, keys[0])]
     whole, first = methods
-    kept, found = FirstStage(), []
+    kept = FirstStage()
+    found: list[Any] = []
     model = whole.estimator(problem.settings, split_seed(problem.random_state, split))
     model.set_params(callbacks=[kept])
 

@@ -343,7 +343,7 @@ def _caveats(rows: Sequence[Row], cells: Sequence[Row]) -> list[str]:
     splits = len({cell["split"] for cell in cells})
     dropped = [f"{row['name']} ({row['splits']})" for row in rows if 0 < row["splits"] < splits]
     left = (
-        [f"Could not win any more and left out after so many splits: {', '.join(dropped)}."]
+        [f"Left out because they could no longer win (splits they ran on): {', '.join(dropped)}."]
         if dropped
         else []
     )

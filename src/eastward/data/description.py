@@ -28,7 +28,7 @@ GROUPED = {
     "constant": "the same value in every row, so left out: {}",
     "empty": "no value at all, so left out: {}",
     "id": "each row has its own value, as in an id; leave out with --ignore what is one: {}",
-    "date": "dates: if you will predict later rows than you train on, judge by later ones with --time: {}",
+    "date": "dates; to predict rows later than these, judge the model by later rows with --time: {}",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
 
 from eastward import _checks
@@ -26,7 +27,7 @@ MOST_CATEGORIES = 30
 Array = NDArray[Any]
 
 
-def checked_table(model: Any, X: Any, *, reset: bool) -> Any:
+def checked_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Return ``X`` as a float32 array, or unchanged if it is a frame with text; NaN is allowed."""
     refuse_repeated_columns(X, type(model).__name__)
     if not _has_words(X):

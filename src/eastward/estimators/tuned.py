@@ -39,7 +39,7 @@ _FIT = "TunedDecisionClassifierCV.fit"
 MOST_BAGS = 10_000
 
 
-def _has_probabilities(model: Any) -> bool:
+def _has_probabilities(model: TunedDecisionClassifierCV) -> bool:
     return hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
 
 

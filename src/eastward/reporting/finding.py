@@ -74,7 +74,7 @@ def finding(
     }
 
 
-COMPARE = "Whether another method does better on these data: eastward compare."
+COMPARE = "To see whether another method does better on these data, run `eastward compare`."
 
 
 def _judgement(score: Mapping[str, Any], without: float, metric: Metric) -> str:

@@ -92,8 +92,8 @@ def _calibration(summary: Mapping[str, Any], classifier: Any) -> str:
 
 def _limits(summary: Mapping[str, Any]) -> str:
     general = (
-        "It knows rows like those above. Where classes become more or less frequent, or columns change their meaning, "
-        "judge it again with `eastward evaluate`."
+        "The model has learnt from rows like those above. Where classes become more or less frequent, or columns "
+        "change their meaning, judge it again with `eastward evaluate`."
     )
     known = [
         general,

@@ -7,9 +7,10 @@ score per row, C classes have C.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ __all__ = ["BACKENDS", "Backend", "Task", "make_backend"]
 
 Array: TypeAlias = NDArray[Any]
 Objective: TypeAlias = Callable[[Array, Any], tuple[Array, Array]]
+# Features, class indices, weights, and scores to start from.
+Rows: TypeAlias = tuple[Array, Array, Array | None, Array | None]
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,17 @@ class Task:
         return 1 if self.n_jobs is None else max(self.n_jobs, 0)
 
 
-class Backend(Protocol):
-    """The interface of one library."""
+class Backend(ABC):
+    """The native interface of one library."""
 
-    file_name: str
+    name: ClassVar[str]
+    file_name: ClassVar[str]
+    # Cross-entropy of two classes, and of more.
+    objectives: ClassVar[tuple[str, str]]
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.library = _library(self.name)
 
     def train(
         self,
@@ -55,59 +65,55 @@ class Backend(Protocol):
         objective: Objective | None = None,
     ) -> Any:
         """Train a booster by cross-entropy, or by ``objective`` with scores that start at ``start``."""
+        task, multiclass = self.task, self.task.num_classes > 2
+        params = {
+            "objective": self.objectives[multiclass],
+            "learning_rate": task.learning_rate,
+            "seed": task.seed,
+            **({"num_class": task.num_classes} if multiclass else {}),
+        }
+        return self._trained(params, (features, codes, weight, start), rounds, objective)
 
+    @abstractmethod
+    def _trained(
+        self, params: dict[str, Any], rows: Rows, rounds: int, objective: Objective | None
+    ) -> Any:
+        """Train a booster; ``params`` are those that both libraries call by the same name."""
+
+    @abstractmethod
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
         """Compute scores ``(N,)`` or ``(N, C)`` of the first ``rounds`` rounds, without the start."""
 
+    @abstractmethod
     def to_text(self, booster: Any) -> str:
         """Write the booster as text."""
 
+    @abstractmethod
     def from_text(self, text: str) -> Any:
         """Read a booster from text."""
 
 
-class LightGBM:
-    """LightGBM's native interface."""
+class LightGBM(Backend):
+    """LightGBM."""
 
-    file_name = "lightgbm-{}.txt"
+    name, file_name, objectives = "lightgbm", "lightgbm-{}.txt", ("binary", "multiclass")
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.library = _library("lightgbm")
-
-    def train(
-        self,
-        features: Array,
-        codes: Array,
-        weight: Array | None,
-        rounds: int,
-        *,
-        start: Array | None = None,
-        objective: Objective | None = None,
+    def _trained(
+        self, params: dict[str, Any], rows: Rows, rounds: int, objective: Objective | None
     ) -> Any:
-        """See :class:`Backend`."""
-        task = self.task
-        multiclass = task.num_classes > 2
-        params = {
-            "objective": objective or ("multiclass" if multiclass else "binary"),
-            "learning_rate": task.learning_rate,
-            "seed": task.seed,
-            "num_threads": task.threads,
-            "deterministic": True,
-            "verbosity": -1,
-            **({"num_class": task.num_classes} if multiclass else {}),
-            **task.params,
-        }
+        features, codes, weight, start = rows
+        params |= {"num_threads": self.task.threads, "deterministic": True, "verbosity": -1}
+        params |= {} if objective is None else {"objective": objective}
         data = self.library.Dataset(
             features,
             codes,
             weight=weight,
             init_score=start,
-            categorical_feature=list(task.categorical),
+            categorical_feature=list(self.task.categorical),
             # With few rows no split is possible, and LightGBM would refuse data without usable features.
             params={"verbosity": -1, "feature_pre_filter": False},
         )
-        return self.library.train(params, data, rounds)
+        return self.library.train(params | dict(self.task.params), data, rounds)
 
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
         """See :class:`Backend`."""
@@ -126,41 +132,21 @@ class LightGBM:
         return self.library.Booster(model_str=text)
 
 
-class XGBoost:
-    """XGBoost's native interface."""
+class XGBoost(Backend):
+    """XGBoost."""
 
-    file_name = "xgboost-{}.json"
+    name, file_name = "xgboost", "xgboost-{}.json"
+    objectives = ("binary:logistic", "multi:softprob")
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.library = _library("xgboost")
-
-    def train(
-        self,
-        features: Array,
-        codes: Array,
-        weight: Array | None,
-        rounds: int,
-        *,
-        start: Array | None = None,
-        objective: Objective | None = None,
+    def _trained(
+        self, params: dict[str, Any], rows: Rows, rounds: int, objective: Objective | None
     ) -> Any:
-        """See :class:`Backend`."""
-        task = self.task
-        multiclass = task.num_classes > 2
-        params = {
-            "objective": "multi:softprob" if multiclass else "binary:logistic",
-            "learning_rate": task.learning_rate,
-            "seed": task.seed,
-            "nthread": task.threads,
-            "verbosity": 0,
-            **({"num_class": task.num_classes} if multiclass else {}),
-            # A neutral start, so that scores of our own objective are the sum of its trees and nothing else.
-            **({} if objective is None else {"base_score": 0.5}),
-            **task.params,
-        }
+        features, codes, weight, start = rows
+        params |= {"nthread": self.task.threads, "verbosity": 0}
+        # A neutral start, so that scores of our own objective are the sum of its trees and nothing else.
+        params |= {} if objective is None else {"base_score": 0.5}
         data = self._matrix(features, label=codes, weight=weight, base_margin=start)
-        return self.library.train(params, data, rounds, obj=objective)
+        return self.library.train(params | dict(self.task.params), data, rounds, obj=objective)
 
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
         """See :class:`Backend`."""
@@ -191,7 +177,7 @@ class XGBoost:
         )
 
 
-BACKENDS: Mapping[str, type[LightGBM | XGBoost]] = {"lightgbm": LightGBM, "xgboost": XGBoost}
+BACKENDS: Mapping[str, type[Backend]] = {kind.name: kind for kind in (LightGBM, XGBoost)}
 
 
 def make_backend(name: Any, task: Task) -> Backend:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 __all__ = ["FlatTrees", "Nodes", "forest_nodes", "lightgbm_nodes"]
 
@@ -132,7 +133,7 @@ def _rounded_down(threshold: Array) -> Array:
     return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)
 
 
-def forest_nodes(model: Any) -> list[Nodes]:
+def forest_nodes(model: ExtraTreesClassifier | RandomForestClassifier) -> list[Nodes]:
     """Convert a forest of scikit-learn; the sum divided by the number of trees is ``predict_proba``."""
     return [
         Nodes(

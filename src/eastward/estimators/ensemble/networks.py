@@ -36,6 +36,7 @@ class Networks:
 
     model: EASTClassifier
     held_out: Array | None = None
+    # Extrapolated from fits of up to 80 000 rows: decision note 30.
     most_rows: ClassVar[int] = 400_000
 
     @classmethod

@@ -81,7 +81,8 @@ def after_first_stage(model: EASTClassifier, kept: FirstStage) -> EASTClassifier
     """
     if kept.result is None or kept.rows is None:
         raise ValueError("kept must have listened to the fit of model")
-    first = copy.copy(model).set_params(aligned=False, callbacks=None)
+    first = copy.copy(model)
+    first.set_params(aligned=False, callbacks=None)
     first.members_ = copy.deepcopy(model.members_)
     first.keep_preferred(kept.result, kept.rows, notes=[])
     return first

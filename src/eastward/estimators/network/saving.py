@@ -141,7 +141,9 @@ def _described(
     return model
 
 
-def _members(model: Any, document: dict[str, Any], tensors: dict[str, Tensor]) -> Members:
+def _members(
+    model: EASTClassifier, document: dict[str, Any], tensors: dict[str, Tensor]
+) -> Members:
     if document["own_module"] and model.module is None:
         advice = (
             "Call load(path, module=...) with the class, factory or module it was trained with."

@@ -1,0 +1,117 @@
+"""The options that `eastward train` alone has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eastward.cli import options
+from eastward.cli.recommended import defaults_from
+
+__all__ = [
+    "Devices",
+    "Epochs",
+    "Folds",
+    "From",
+    "Hidden",
+    "Holdout",
+    "Method",
+    "Out",
+    "Overwrite",
+    "Prior",
+    "Recipe",
+    "Resume",
+    "Verbose",
+]
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        parser=options.named_path,
+        metavar="DIR",
+        help="Folder for the model and its report.",
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="auto: the ensemble of networks and trees, whose votes follow held-out rows where they are many; "
+        "ensemble, network, boosting, or any method of `eastward compare`, such as random_forest_tuned.",
+    ),
+]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        callback=defaults_from,
+        is_eager=True,
+        metavar="DIR",
+        help="The folder of `eastward compare --out`: train what it recommends, on the same data.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue a network's run that was stopped.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
+]
+Holdout = Annotated[
+    float,
+    typer.Option(
+        "--holdout", metavar="SHARE", help="Share of rows to judge by; 0 trains on everything."
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option("--epochs", min=1, help="At most so many in each stage of a network."),
+]
+Hidden = Annotated[
+    str | None,
+    typer.Option("--hidden", metavar="WIDTHS", help="Layers of networks, such as 512,256,128."),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="For --method network. auto: cross-entropy, then the metric itself; paper: EAST from scratch; "
+        "cross_entropy; btg.",
+    ),
+]
+Folds = Annotated[
+    str | None,
+    typer.Option(
+        "--folds",
+        help="For --method network: how many are cross-fitted; auto is 5 up to 50 000 rows.",
+    ),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        "--prior",
+        metavar="balanced|LABEL=SHARE,…",
+        help="For --method network: the class frequencies that it will be judged by, if not those of the data; "
+        "balanced: all classes alike.",
+    ),
+]
+Devices = Annotated[
+    int,
+    typer.Option(
+        "--devices",
+        min=1,
+        help="For --method network: processes that train together, with the steps of one.",
+    ),
+]
+Verbose = Annotated[
+    bool | None,
+    typer.Option(
+        "--verbose/--quiet",
+        "-v/-q",
+        help="A line for each epoch, or nothing; if not given, a bar in a terminal.",
+    ),
+]
