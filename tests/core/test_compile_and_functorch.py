@@ -59,6 +59,7 @@ def test_a_compiled_loss_is_one_graph_that_survives_cooling(kind, fresh_compiler
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_a_compiled_running_loss_keeps_its_tables(fresh_compiler):
     eager = ew.EASTLoss(running=0.8)
     eager(*batch())
@@ -70,6 +71,7 @@ def test_a_compiled_running_loss_keeps_its_tables(fresh_compiler):
     torch.testing.assert_close(compiled_loss.running_tables, eager.running_tables)
 
 
+@pytest.mark.slow
 def test_a_network_and_its_loss_compile_together(fresh_compiler):
     network, loss = torch.nn.Linear(4, 3), ew.EASTLoss()
 

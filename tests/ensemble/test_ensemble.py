@@ -35,6 +35,8 @@ def test_probabilities_sum_to_one_and_the_decision_is_applied_to_them(fitted, cl
     chosen = (probabilities @ fitted.decision_.matrix).argmax(axis=1)
     assert (fitted.classes_[chosen] == fitted.predict(X)).all()
     assert (probabilities.argmax(axis=1) != chosen).any()
+    names = [stage["name"] for stage in fitted.report_["stages"]]
+    assert names == ["networks", "lightgbm", "extra trees", "random forest", "mean of the parts"]
 
 
 def test_probabilities_are_the_mean_of_the_parts_calibrated(fitted, clusters):
