@@ -21,7 +21,7 @@ SOURCES = [
     if not {"_build", "_generated", "auto_examples", "generated"} & set(path.parts)
 ]
 # Words that point to another docstring, which the reader does not see.
-POINTS_ELSEWHERE = re.compile(r"^(The same|Same|Such|Ditto|See above|As above)\b", re.IGNORECASE)
+POINTS_ELSEWHERE = re.compile(r"^(The same|Same|Such|Ditto|Likewise|See|As|It|They|Those|These)\b")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -73,7 +73,7 @@ class Predictions(NamedTuple):
 
     @property
     def test_probabilities(self) -> torch.Tensor:
-        """Of test rows, before calibration."""
+        """Probabilities of test rows, before calibration."""
         return torch.from_numpy(self.test).softmax(1)
 
 

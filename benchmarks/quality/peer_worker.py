@@ -83,7 +83,7 @@ PEERS = {function.__name__: function for function in (catboost, flaml, realmlp, 
 
 
 def cpu_seconds() -> float:
-    """Of this process and of children that have ended."""
+    """Return the processor seconds of this process and of its finished children."""
     return sum(
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

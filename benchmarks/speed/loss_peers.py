@@ -31,7 +31,7 @@ def absent() -> list[str]:
 
 
 def peers(size: int) -> dict[str, Loss]:
-    """Those that can be asked for ``size`` classes."""
+    """Return the peers that support ``size`` classes."""
     found: dict[str, Loss] = {"soft F1": soft_f1}
     found |= _monai() | _smp(size) | _imbalanced(size)
     return found | (_btg() if size == 2 else {})

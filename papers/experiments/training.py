@@ -223,7 +223,7 @@ def _batches(part: Part, plan: Plan, generator: torch.Generator) -> Iterator[Ten
 
 
 def _stratified(targets: Tensor, plan: Plan, generator: torch.Generator) -> Iterator[Tensor]:
-    """As many batches as rows would fill, each with equally many rows of every class, drawn with repetition."""
+    """Draw batches with equally many rows of every class, with repetition, as many as the rows would fill."""
     classes = [torch.nonzero(targets == k).flatten() for k in targets.unique()]
     each = max(1, plan.batch_size // len(classes))
     for _ in range(max(1, round(len(targets) / plan.batch_size))):

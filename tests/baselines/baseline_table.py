@@ -31,7 +31,7 @@ def mean(values, w):
 
 
 def over_classes(p, y, w, score):
-    """Of class 1 if there are two, else the mean over classes that occur."""
+    """The value of class 1 of two, or the mean over classes that occur."""
     if p.shape[1] == 2:
         return score(p[:, 1], (y == 1) * 1.0, w)
     occurring = [c for c in range(p.shape[1]) if (w * (y == c)).sum() > 0]

@@ -35,7 +35,7 @@ class Network(nn.Module):
 
 
 class Answering(Network):
-    """As Hugging Face's models answer."""
+    """An output like those of Hugging Face's models."""
 
     def forward(self, x, labels=None):
         return {"logits": super().forward(x)}

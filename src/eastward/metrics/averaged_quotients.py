@@ -99,7 +99,7 @@ def in_loops(
     value: np.ndarray,
     derivative: np.ndarray,
 ) -> tuple[float, bool]:
-    """As :func:`in_arrays`, one class after the other; for numba."""
+    """Compute what :func:`in_arrays` does, one class after the other, for numba."""
     number, size = tables.shape[0], tables.shape[2]
     classes = 1 if average == _MICRO else size
     values, weights = np.empty(classes), np.empty(classes)

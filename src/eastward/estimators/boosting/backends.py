@@ -116,7 +116,7 @@ class LightGBM(Backend):
         return self.library.train(params | dict(self.task.params), data, rounds)
 
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
-        """See :class:`Backend`."""
+        """Compute scores without the start; see :class:`Backend`."""
         count = -1 if rounds is None else rounds
         scores = booster.predict(
             features, raw_score=True, num_iteration=count, num_threads=self.task.threads
@@ -124,11 +124,11 @@ class LightGBM(Backend):
         return np.asarray(scores, dtype=np.float64)
 
     def to_text(self, booster: Any) -> str:
-        """See :class:`Backend`."""
+        """Write the booster as text."""
         return str(booster.model_to_string(num_iteration=-1))
 
     def from_text(self, text: str) -> Any:
-        """See :class:`Backend`."""
+        """Read a booster from text."""
         return self.library.Booster(model_str=text)
 
 
@@ -149,17 +149,17 @@ class XGBoost(Backend):
         return self.library.train(params | dict(self.task.params), data, rounds, obj=objective)
 
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
-        """See :class:`Backend`."""
+        """Compute scores without the start; see :class:`Backend`."""
         span = (0, 0) if rounds is None else (0, rounds)
         scores = booster.predict(self._matrix(features), output_margin=True, iteration_range=span)
         return np.asarray(scores, dtype=np.float64)
 
     def to_text(self, booster: Any) -> str:
-        """See :class:`Backend`."""
+        """Write the booster as text."""
         return bytes(booster.save_raw("json")).decode("utf-8")
 
     def from_text(self, text: str) -> Any:
-        """See :class:`Backend`."""
+        """Read a booster from text."""
         booster = self.library.Booster({"nthread": self.task.threads, "verbosity": 0})
         booster.load_model(bytearray(text, "utf-8"))
         return booster
