@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import torch
 
 from eastward import _checks
 from eastward.estimators.network import EASTClassifier
@@ -363,8 +362,7 @@ def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) 
     suggested = classifier_parameters(space.suggest(trial))
     own = [*(common.get("callbacks") or ()), StopBehind(trial)]
     model = EASTClassifier(**{**suggested, **common, "callbacks": own})
-    with torch.random.fork_rng(devices=[]):
-        model.fit(X, y)
+    model.fit(X, y)
     if model.report_["interrupted"]:
         raise KeyboardInterrupt  # an interrupted trial does not count
     value = _held_out_score(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,9 +15,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from torch.utils.data import DataLoader, TensorDataset
 
 import eastward as ew
 from eastward._files import write_whole
+from eastward._random_numbers import seeded
 from eastward.comparison.store import CellStore
 from eastward.reporting import report_summary, write_report
 
@@ -85,6 +88,89 @@ def test_models_that_are_fitted_in_threads_are_those_of_one(name):
     expected = MODELS[name]().fit(X, Y).predict_proba(X)
     found = in_threads(lambda _: MODELS[name]().fit(X, Y).predict_proba(X), times=4)
     assert [np.abs(one - expected).max() for one in found] == [0.0] * 4
+
+
+LAYERS = (torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3))
+NETWORK = torch.nn.Sequential(*LAYERS)
+
+
+def aligned(seed: int) -> torch.Tensor:
+    """The weights of a network that `align` trained further, dropout included."""
+    rows = TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(Y))
+    loaders = DataLoader(rows, 30, shuffle=True), DataLoader(rows, 30)
+    # Any evidence is above this, so what was trained is kept.
+    options = {"stages": ("head", "network"), "epochs": 2, "evidence": -1e9, "random_state": seed}
+    found = ew.align(NETWORK, *loaders, **options)
+    return torch.cat([weight.detach().flatten() for weight in found.model.parameters()])
+
+
+def tuned(seed: int) -> dict:
+    """What a search finds; its networks have dropout."""
+    fixed = {"hidden": (4,), "max_epochs": 3, "n_folds": 1, "random_state": seed, "dropout": 0.5}
+    return ew.tune(X, Y, trials=2, parameters=fixed).score
+
+
+def accumulated(seed: int) -> torch.Tensor:
+    """What dropout leaves in the second pass minus what it leaves in the first."""
+    dropout = torch.nn.Dropout(0.5)
+    weight = torch.nn.Parameter(torch.ones(3, 3))
+    rows = torch.randn(90, 3, generator=torch.Generator().manual_seed(seed))
+    kept = []
+
+    def network(inputs: torch.Tensor) -> torch.Tensor:
+        kept.append(dropout(inputs))
+        return kept[-1] @ weight
+
+    ew.exact_backward(ew.EASTLoss(), network, [(rows, torch.from_numpy(Y))])
+    return kept[1] - kept[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [aligned, tuned])
+def test_what_is_trained_in_threads_is_that_of_one(call):
+    expected = [call(0), call(1)]
+    for number, found in enumerate(in_threads(lambda k: call(k % 2))):
+        assert torch.equal(*map(torch.as_tensor, (found, expected[number % 2])))
+
+
+def test_both_passes_of_exact_backward_draw_the_same_numbers_in_threads():
+    assert all(not difference.any() for difference in in_threads(accumulated, times=40))
+
+
+def test_a_network_loads_beside_a_fit(tmp_path):
+    MODELS["network"]().fit(X, Y).save(tmp_path / "m")
+    expected = MODELS["network"]().fit(X, Y).predict_proba(X)
+
+    def fit_or_load(number: int):
+        if number % 2:
+            return ew.EASTClassifier.load(tmp_path / "m").predict_proba(X)
+        return MODELS["network"]().fit(X, Y).predict_proba(X)
+
+    assert all(np.array_equal(found, expected) for found in in_threads(fit_or_load))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_a_thread_that_it_does_not_have():
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with seeded(0):
+            taken.set()
+            done.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    taken.wait()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends a child that waits
+        with seeded(0):
+            os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    done.set()
+    other.join()
+    assert status == 0
 
 
 def test_a_model_saved_in_threads_is_whole(tmp_path):

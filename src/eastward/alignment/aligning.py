@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
+from eastward._random_numbers import seeded
 from eastward.alignment.batches import CALLER, Forward, as_batch, check_loader, sampled_mass
 from eastward.alignment.decision_stage import (
     Decided,
@@ -169,9 +170,7 @@ def align(
     options = dict(locals())
     for name in ("model", "train_loader", "valid_loader", "metric"):
         options.pop(name)
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # iterating over a shuffling loader draws random numbers
+    with seeded():  # iterating over a shuffling loader draws random numbers
         _check_arguments(model, train_loader, valid_loader, options)
     as_metric(metric, CALLER, classes)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
@@ -223,8 +222,7 @@ def _aligned(
     """Run the whole alignment in this process."""
     fabric = options["fabric"] or _fabric_of(model, options)
     cuda = [fabric.device] if fabric.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
-        torch.manual_seed(options["random_state"])
+    with seeded(options["random_state"], cuda=cuda):
         work = _prepared(model, train, valid, metric, fabric, options)
         try:
             for stage in STAGES:

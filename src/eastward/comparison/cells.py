@@ -21,6 +21,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from eastward._random_numbers import seeded
 from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS
 from eastward.comparison.methods import Method, Settings
 from eastward.comparison.splits import (
@@ -36,7 +37,6 @@ from eastward.decisions.calibration import brier_score, expected_calibration_err
 from eastward.decisions.solving import Objective
 from eastward.decisions.tuning import decision_table
 from eastward.training.grouped_folds import grouped_folds, periods
-from eastward.training.random_numbers import seeded
 
 __all__ = [
     "Cell",
@@ -369,8 +369,8 @@ def _heard_warnings(said: list[str]) -> Iterator[None]:
 @contextmanager
 def _fixed_randomness(seed: int) -> Iterator[None]:
     """Seed the global generators for one cell, and restore them afterwards."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  # users' estimators draw from it
     with seeded(seed):
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  # users' estimators draw from it
         np.random.seed(seed % 2**32)  # noqa: NPY002  # the same
         random.seed(seed)
         try:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from eastward import _checks
+from eastward._random_numbers import turn
 from eastward.distributed import resolve_reduce
 from eastward.losses.modules import EASTLoss
 from eastward.protocols import Reduce, Scalar
@@ -89,7 +90,7 @@ def exact_backward(
     slope = slope * (dist.get_world_size(_group(loss)) if across is not None else 1)
     for index, (batch, state) in enumerate(zip(batches, states, strict=True)):
         last = index == len(batches) - 1
-        with torch.random.fork_rng(), _unsynchronised(model, last=last):
+        with turn(), torch.random.fork_rng(), _unsynchronised(model, last=last):
             restore_random_state(state)
             part, _ = _tables(loss, model, batch, totals)
             backward((part * slope).sum().to(dtype))
@@ -103,8 +104,11 @@ def _summed_tables(
     states, total, dtype = [], None, torch.float32
     with torch.no_grad(), still_statistics(model):
         for batch in batches:
-            states.append(random_state())
-            part, dtype = _tables(loss, model, batch, totals)
+            with (
+                turn()
+            ):  # what another thread drew in between would not be drawn again in the second pass
+                states.append(random_state())
+                part, dtype = _tables(loss, model, batch, totals)
             total = part if total is None else total + part
     if total is None:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eastward._random_numbers import seeded
 from eastward.estimators.ensemble.folds import Fitting
 from eastward.estimators.network import EASTClassifier, construction, fitting, preparation
 from eastward.metrics import Metric
 from eastward.training import Rows
-from eastward.training.random_numbers import seeded
 from eastward.training.scoring import padded
 
 __all__ = ["Networks", "pace"]

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from eastward import _checks
+from eastward._random_numbers import seeded
 from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.network import construction, fitting, saving
@@ -28,7 +29,6 @@ from eastward.training import (
     TrainingResult,
 )
 from eastward.training.batches import take
-from eastward.training.random_numbers import seeded
 
 __all__ = ["EASTClassifier"]
 

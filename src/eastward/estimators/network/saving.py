@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from eastward import _checks
+from eastward._random_numbers import seeded
 from eastward.estimators.frames import Encoder
 from eastward.estimators.network.construction import new_members
 from eastward.estimators.network.scaling import Scaler
@@ -102,7 +103,7 @@ def load(cls: type[T], path: Path, module: Any) -> T:
         tensors = load_file(path / "weights.safetensors")
         model = _described(cls, document, tensors, module)
         # New networks draw initial weights before the loaded ones replace them, so the generator's state is restored.
-        with torch.random.fork_rng(devices=[]):
+        with seeded():
             model.members_ = _members(model, document, tensors)
     return model  # type: ignore[no-any-return]  # an instance of cls
 
