@@ -75,6 +75,26 @@ def test_a_batch_of_one_class_is_right_under_every_policy(way, metric, absent, s
     assert_like_double(ew.EASTLoss(metric, absent=absent), logits, targets)
 
 
+@pytest.mark.parametrize("own", [None, "zero", "one", "observed", "skip"])
+@pytest.mark.parametrize("told", [None, "zero", "one", "observed", "skip"])
+def test_the_loss_keeps_the_metrics_own_policy_unless_it_is_told_another(own, told):
+    torch.manual_seed(0)
+    logits, targets = torch.randn(9, 4), torch.arange(9) % 2
+    metric = ew.metrics.get("f_beta", beta=2.0, **({} if own is None else {"absent": own}))
+    expected = ew.EASTLoss(ew.metrics.get("f_beta", beta=2.0), absent=told or own or "skip")
+    loss = ew.EASTLoss(metric, absent=told)
+    assert loss.absent == expected.absent
+    assert loss(logits, targets) == expected(logits, targets)
+    assert ew.metric_loss(logits, targets, metric, absent=told) == expected(logits, targets)
+
+
+def test_the_policies_differ_where_classes_are_absent():
+    torch.manual_seed(0)
+    logits, targets = torch.randn(9, 4), torch.arange(9) % 2
+    metrics = [ew.metrics.get("f1_macro", absent=policy) for policy in ("zero", "one", "skip")]
+    assert len({ew.EASTLoss(metric)(logits, targets).item() for metric in metrics}) == 3
+
+
 @pytest.mark.parametrize("unit", [1e-37, 1e-30, 1e-12, 1e12, 1e30, 3e38])
 @pytest.mark.parametrize(
     "options",

@@ -349,7 +349,7 @@ def _native_objective(
 def _checked_metric(caller: str, metric: AnyMetric, temperature: float) -> Metric:
     """Check the name before the first round, because libraries hide where an error came from."""
     _checks.temperature(caller, temperature)
-    prepare_metric(caller, metric, "skip")
+    prepare_metric(caller, metric, None)
     return as_metric(metric)
 
 

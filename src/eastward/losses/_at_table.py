@@ -31,11 +31,13 @@ VIRTUAL_SHARE = 0.01
 ORDINARY_MASSES = (1e-20, 1e20)
 
 
-def prepare_metric(caller: str, metric: Any, absent: str) -> Metric:
-    """Bind the policy for absent classes to the metric."""
-    _checks.one_of(caller, "absent", absent, ABSENT_POLICIES)
+def prepare_metric(caller: str, metric: Any, absent: str | None) -> tuple[Metric, str]:
+    """Bind the policy for absent classes, the caller's or the metric's own; returns the metric and the policy."""
     chosen = as_metric(metric, caller)
-    return chosen.with_options(absent=absent) if chosen.per_class else chosen
+    own = chosen.options.get("absent", "skip") if chosen.per_class else "skip"
+    policy = own if absent is None else absent
+    _checks.one_of(caller, "absent", policy, ABSENT_POLICIES)
+    return (chosen.with_options(absent=policy) if chosen.per_class else chosen), policy
 
 
 class TableLoss:

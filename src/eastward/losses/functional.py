@@ -28,7 +28,7 @@ def metric_loss(
     step: str | Step = "linear",
     detach_threshold: bool = False,
     prior: Any = None,
-    absent: str = "skip",
+    absent: str | None = None,
     multilabel: bool = False,
     ignore_index: int | None = -100,
     sample_weight: Tensor | None = None,
@@ -60,8 +60,8 @@ def metric_loss(
         Send no gradient through the dynamic threshold.
     prior : sequence of float, optional
         Class distribution that the metric is meant for, if batches are stratified.
-    absent : {"skip", "observed", "zero", "one"}, default="skip"
-        How macro averages treat classes without true samples.
+    absent : {"skip", "observed", "zero", "one"}, optional
+        How macro averages treat classes without true samples. None: as the metric was told, else "skip".
     multilabel : bool, default=False
         Columns are independent labels.
     ignore_index : int or None, default=-100
@@ -100,13 +100,14 @@ def metric_loss(
     """
     caller = "metric_loss"
     _checks.one_temperature(caller, temperature)
+    chosen, policy = prepare_metric(caller, metric, absent)
     terms = Terms(
-        prepare_metric(caller, metric, absent),
+        chosen,
         _checks.thresholds(caller, threshold),
         resolve_step(step, caller=caller),
         _checks.boolean(caller, "detach_threshold", detach_threshold),
         prior if prior is None else _checks.prior(caller, prior, None, sums_to_one=not multilabel),
-        absent == "skip",
+        policy == "skip",
         _checks.boolean(caller, "multilabel", multilabel),
         _checks.ignore_index(caller, ignore_index),
     )

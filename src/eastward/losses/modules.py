@@ -46,9 +46,10 @@ class EASTLoss(LossModule):
         Send no gradient through the "top2" threshold.
     prior : sequence of float, optional
         Class frequencies that the metric is meant for, if your batches have others (stratified or resampled ones).
-    absent : {"skip", "observed", "zero", "one"}, default="skip"
+    absent : {"skip", "observed", "zero", "one"}, optional
         How macro averages treat a class without true samples in the batch. "skip" leaves it out; "observed" counts it
-        if it was predicted, as scikit-learn does; "zero" and "one" give it that value.
+        if it was predicted, as scikit-learn does; "zero" and "one" give it that value. None: as the metric was told,
+        ``metrics.get("f1_macro", absent="zero")``, else "skip".
     multilabel : bool, default=False
         Columns are labels that do not exclude each other.
     ignore_index : int or None, default=-100
@@ -104,7 +105,7 @@ class EASTLoss(LossModule):
         detach_threshold: bool = False,
         prior: Any = None,
         running: float | None = None,
-        absent: str = "skip",
+        absent: str | None = None,
         multilabel: bool = False,
         ignore_index: int | None = -100,
         process_group: Any = "auto",
@@ -114,12 +115,11 @@ class EASTLoss(LossModule):
     ) -> None:
         super().__init__(temperature)
         caller = "EASTLoss"
-        self.metric = prepare_metric(caller, metric, absent)
+        self.metric, self.absent = prepare_metric(caller, metric, absent)
         self.thresholds = _checks.thresholds(caller, threshold)
         resolve_step(step, caller=caller)
         self.step = step
         self.detach_threshold = _checks.boolean(caller, "detach_threshold", detach_threshold)
-        self.absent = absent
         self.multilabel = _checks.boolean(caller, "multilabel", multilabel)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
         self.running = None if running is None else _checks.decay(caller, "running", running)

@@ -56,14 +56,15 @@ class StackedLoss:
         reduce: Reduce | None = None,
     ) -> None:
         self.reduce, self.multilabel = reduce, multilabel
+        chosen, policy = prepare_metric("metric_loss", metric, None)
         self._steps = Steps(
             Terms(
-                prepare_metric("metric_loss", metric, "skip"),
+                chosen,
                 _checks.thresholds("metric_loss", threshold),
                 resolve_step(step),
                 False,
                 prior,
-                True,
+                policy == "skip",
                 multilabel,
                 ignore_index,
             )
