@@ -19,6 +19,7 @@ from eastward._messages import decay as decay
 from eastward._messages import describe as describe
 from eastward._messages import fail as fail
 from eastward._messages import in_unit_interval as in_unit_interval
+from eastward._messages import jobs as jobs
 from eastward._messages import near_misses as near_misses
 from eastward._messages import not_negative as not_negative
 from eastward._messages import one_of as one_of

@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "fail",
     "in_unit_interval",
+    "jobs",
     "near_misses",
     "not_negative",
     "one_of",
@@ -30,6 +31,9 @@ __all__ = [
     "seed",
     "whole_number",
 ]
+
+# More than any machine has cores: libraries ask for the memory of so many threads, and end the process.
+MOST_JOBS = 1024
 
 
 def fail(
@@ -148,6 +152,15 @@ def whole_number(
     if at_most is not None and int(value) > at_most:
         fail(caller, argument, f"<= {at_most}", value)
     return int(value)
+
+
+def jobs(caller: str, value: object) -> None:
+    """``n_jobs`` must be None or a number of processes or threads as joblib counts them: -1 for all cores."""
+    if value is None:
+        return
+    expected = "None, a number of cores, or -1 for all of them"
+    if whole_number(caller, "n_jobs", value, at_least=-MOST_JOBS, at_most=MOST_JOBS) == 0:
+        fail(caller, "n_jobs", expected, value)
 
 
 def seed(caller: str, value: object) -> int:

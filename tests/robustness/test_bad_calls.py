@@ -98,7 +98,8 @@ ew.EASTLoss(running=1.0) ==> running of EASTLoss
 ew.EASTLoss(running=-0.1) ==> running of EASTLoss
 ew.EASTLoss(running="yes") ==> running of EASTLoss
 ew.EASTLoss(absent="ignore") ==> absent of EASTLoss
-ew.EASTLoss(absent=None) ==> absent of EASTLoss
+ew.EASTLoss(absent=3) ==> absent of EASTLoss
+ew.EASTLoss(ew.metrics.get("f1_macro", absent="x")) ==> absent of EASTLoss
 ew.EASTLoss(multilabel="no") ==> multilabel of EASTLoss
 ew.EASTLoss(multilabel=1) ==> multilabel of EASTLoss
 ew.EASTLoss(ignore_index=1.5) ==> ignore_index of EASTLoss
@@ -484,12 +485,105 @@ ew.EASTClassifier(recipe=np.zeros(3), **S).fit(X, y) ==> recipe of EASTClassifie
 ew.EASTClassifier(accelerator=[], **S).fit(X, y) ==> accelerator, devices, strategy, precision of EASTClassifier
 ew.EASTClassifier(precision="7", **S).fit(X, y) ==> accelerator, devices, strategy, precision of EASTClassifier
 ew.TunedDecisionClassifierCV(LR, guard=-1).fit(X, y) ==> guard of TunedDecisionClassifierCV
-ew.TunedDecisionClassifierCV(LR, n_bags=10**30).fit(X, y) ==> n_bags of TunedDecisionClassifierCV.fit
+ew.TunedDecisionClassifierCV(LR, n_bags=10**30).fit(X, y) ==> n_bags of TunedDecisionClassifierCV
 ew.TunedDecisionClassifierCV(LR, cv=[]).fit(X, y) ==> cv of fit
 ew.TunedDecisionClassifierCV(LR, cv="abc").fit(X, y) ==> cv of fit
 ew.TunedDecisionClassifierCV(LR, cv=-1).fit(X, y) ==> cv of fit
 ew.TunedDecisionClassifierCV(LR).fit(X, pd.Series(["a", None] * 20)) ==> y of TunedDecisionClassifierCV.fit
 ew.TunedDecisionClassifierCV(LR).fit(X, y).predict(D) ==> X of TunedDecisionClassifierCV
+ew.TunedDecisionClassifierCV(LR, n_jobs=0).fit(X, y) ==> n_jobs of TunedDecisionClassifierCV
+ew.TunedDecisionClassifierCV(LR, n_jobs=1.5).fit(X, y) ==> n_jobs of TunedDecisionClassifierCV
+ew.TunedDecisionClassifierCV(LR, n_jobs="x").fit(X, y) ==> n_jobs of TunedDecisionClassifierCV
+ew.TunedDecisionClassifierCV(LR, n_jobs=10**30).fit(X, y) ==> n_jobs of TunedDecisionClassifierCV
+ew.compare(X, y, n_jobs=0) ==> n_jobs of compare
+ew.compare(X, y, n_jobs=10**30) ==> n_jobs of compare
+ew.compare(X, y, n_jobs="x") ==> n_jobs of compare
+ew.EASTBoostingClassifier(guard=-1).fit(X, y) ==> guard of EASTBoostingClassifier
+ew.EASTBoostingClassifier(guard="x").fit(X, y) ==> guard of EASTBoostingClassifier
+ew.EASTBoostingClassifier(guard=float("nan")).fit(X, y) ==> guard of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_estimators=0).fit(X, y) ==> n_estimators of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_estimators=1.5).fit(X, y) ==> n_estimators of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_estimators=10**30).fit(X, y) ==> n_estimators of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_estimators=None).fit(X, y) ==> n_estimators of EASTBoostingClassifier
+ew.EASTBoostingClassifier(aligned_rounds=-1).fit(X, y) ==> aligned_rounds of EASTBoostingClassifier
+ew.EASTBoostingClassifier(aligned_rounds=10**30).fit(X, y) ==> aligned_rounds of EASTBoostingClassifier
+ew.EASTBoostingClassifier(aligned_rounds="x").fit(X, y) ==> aligned_rounds of EASTBoostingClassifier
+ew.EASTBoostingClassifier(learning_rate=0).fit(X, y) ==> learning_rate of EASTBoostingClassifier
+ew.EASTBoostingClassifier(learning_rate=float("inf")).fit(X, y) ==> learning_rate of EASTBoostingClassifier
+ew.EASTBoostingClassifier(learning_rate="x").fit(X, y) ==> learning_rate of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_bags=0).fit(X, y) ==> n_bags of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_bags=10**30).fit(X, y) ==> n_bags of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_bags=None).fit(X, y) ==> n_bags of EASTBoostingClassifier
+ew.EASTBoostingClassifier(tune_decision=None).fit(X, y) ==> tune_decision of EASTBoostingClassifier
+ew.EASTBoostingClassifier(tune_decision="no").fit(X, y) ==> tune_decision of EASTBoostingClassifier
+ew.EASTBoostingClassifier(tune_decision=3).fit(X, y) ==> tune_decision of EASTBoostingClassifier
+ew.EASTBoostingClassifier(tune_decision=np.zeros(3)).fit(X, y) ==> tune_decision of EASTBoostingClassifier
+ew.EASTBoostingClassifier(balanced=None).fit(X, y) ==> balanced of EASTBoostingClassifier
+ew.EASTBoostingClassifier(balanced="x").fit(X, y) ==> balanced of EASTBoostingClassifier
+ew.EASTBoostingClassifier(aligned=3).fit(X, y) ==> aligned of EASTBoostingClassifier
+ew.EASTBoostingClassifier(aligned="x").fit(X, y) ==> aligned of EASTBoostingClassifier
+ew.EASTBoostingClassifier(temperature=0.9).fit(X, y) ==> temperature of EASTBoostingClassifier
+ew.EASTBoostingClassifier(temperature=None).fit(X, y) ==> temperature of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend=3).fit(X, y) ==> backend of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend="catboost").fit(X, y) ==> backend of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend=None).fit(X, y) ==> backend of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend_params=3).fit(X, y) ==> backend_params of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend_params="x").fit(X, y) ==> backend_params of EASTBoostingClassifier
+ew.EASTBoostingClassifier(backend_params=np.zeros(3)).fit(X, y) ==> backend_params of EASTBoostingClassifier
+ew.EASTBoostingClassifier(categorical_features=3).fit(X, y) ==> categorical_features of EASTBoostingClassifier
+ew.EASTBoostingClassifier(categorical_features=-1).fit(X, y) ==> categorical_features of EASTBoostingClassifier
+ew.EASTBoostingClassifier(categorical_features=[7]).fit(X, y) ==> categorical_features of EASTBoostingClassifier
+ew.EASTBoostingClassifier(categorical_features=["z"]).fit(X, y) ==> categorical_features of EASTBoostingClassifier
+ew.EASTBoostingClassifier(categorical_features=True).fit(X, y) ==> categorical_features of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_jobs=0).fit(X, y) ==> n_jobs of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_jobs=1.5).fit(X, y) ==> n_jobs of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_jobs="x").fit(X, y) ==> n_jobs of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_jobs=10**30).fit(X, y) ==> n_jobs of EASTBoostingClassifier
+ew.EASTBoostingClassifier(n_jobs=float("nan")).fit(X, y) ==> n_jobs of EASTBoostingClassifier
+ew.EASTBoostingClassifier(confidence=2).fit(X, y) ==> confidence of EASTBoostingClassifier
+ew.EASTBoostingClassifier(confidence="x").fit(X, y) ==> confidence of EASTBoostingClassifier
+ew.EASTBoostingClassifier(coverage=0).fit(X, y) ==> coverage of EASTBoostingClassifier
+ew.EASTBoostingClassifier(coverage="x").fit(X, y) ==> coverage of EASTBoostingClassifier
+ew.EASTBoostingClassifier(abstain_cost=-1).fit(X, y) ==> abstain_cost of EASTBoostingClassifier
+ew.EASTBoostingClassifier(abstain_cost="x").fit(X, y) ==> abstain_cost of EASTBoostingClassifier
+ew.EASTBoostingClassifier(on_infeasible="x").fit(X, y) ==> on_infeasible of EASTBoostingClassifier
+ew.EASTBoostingClassifier(calibrate="x").fit(X, y) ==> calibrate of EASTBoostingClassifier
+ew.EASTBoostingClassifier(calibrate=3).fit(X, y) ==> calibrate of EASTBoostingClassifier
+ew.EASTBoostingClassifier(subject_to="nonsense").fit(X, y) ==> subject_to of EASTBoostingClassifier
+ew.EASTBoostingClassifier(subject_to=3).fit(X, y) ==> subject_to of EASTBoostingClassifier
+ew.EASTEnsembleClassifier(parts=3).fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(parts="network").fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(parts=[]).fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(parts=["x"]).fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(parts=["boosting", "boosting"]).fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(parts=None).fit(X, y) ==> parts of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_folds=1).fit(X, y) ==> n_folds of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_folds=1.5).fit(X, y) ==> n_folds of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_folds="x").fit(X, y) ==> n_folds of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_folds=None).fit(X, y) ==> n_folds of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_bags=0).fit(X, y) ==> n_bags of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_bags=10**30).fit(X, y) ==> n_bags of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_bags="x").fit(X, y) ==> n_bags of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(tune_decision=None).fit(X, y) ==> tune_decision of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(tune_decision="no").fit(X, y) ==> tune_decision of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(tune_decision=3).fit(X, y) ==> tune_decision of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(aligned=None).fit(X, y) ==> aligned of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(aligned="x").fit(X, y) ==> aligned of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(label_share=-1).fit(X, y) ==> label_share of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(label_share=2).fit(X, y) ==> label_share of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(label_share="x").fit(X, y) ==> label_share of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(network_options=3).fit(X, y) ==> network_options of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(network_options={"nope": 1}).fit(X, y) ==> network_options of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_jobs=0).fit(X, y) ==> n_jobs of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_jobs=1.5).fit(X, y) ==> n_jobs of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_jobs=10**30).fit(X, y) ==> n_jobs of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(n_jobs="x").fit(X, y) ==> n_jobs of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(confidence=0).fit(X, y) ==> confidence of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(coverage=2).fit(X, y) ==> coverage of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(abstain_cost=-1).fit(X, y) ==> abstain_cost of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(on_infeasible=None).fit(X, y) ==> on_infeasible of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(calibrate=None).fit(X, y) ==> calibrate of EASTEnsembleClassifier
+ew.EASTEnsembleClassifier(subject_to=3).fit(X, y) ==> subject_to of EASTEnsembleClassifier
 """
 
 

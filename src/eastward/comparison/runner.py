@@ -154,6 +154,7 @@ def compare(
     True
     """
     _check_numbers(n_splits, test_size, budget, tie_margin)
+    _checks.jobs(_CALLER, n_jobs)
     experience = resolved_prior(prior)
     chosen = resolve_methods(methods, baseline)
     problem = _problem(

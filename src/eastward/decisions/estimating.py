@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 N_BAGS, N_FOLDS = 5, 5
+# More bags change nothing, and each is a search of its own.
+MOST_BAGS = 10_000
 # Fewer rows cannot show whether any rule helps, so the most probable class stays.
 FEWEST_ROWS = 20
 # For more rows times classes, bootstraps change nothing and many folds would take minutes.

@@ -22,7 +22,7 @@ from eastward.decisions.deciding import (
     label_frequencies,
     tuned_decision,
 )
-from eastward.decisions.estimating import N_BAGS, Tuner, counts
+from eastward.decisions.estimating import MOST_BAGS, N_BAGS, Tuner, counts
 from eastward.decisions.matrix import Decision
 from eastward.decisions.rules import ABSTAIN
 from eastward.decisions.solving import Beliefs, Objective, Solution, candidates
@@ -99,6 +99,8 @@ class DecisionOptions:
         _checks.one_of(caller, "calibrate", self.calibrate, ("auto", *KINDS))
         _checks.one_of(caller, "on_infeasible", self.on_infeasible, ("raise", "best"))
         _checks.in_unit_interval(caller, "confidence", self.confidence)
+        _checks.boolean(caller, "tune_decision", self.tune)
+        _checks.whole_number(caller, "n_bags", self.n_bags, at_least=1, at_most=MOST_BAGS)
         size = len(classes)
         checked_share(caller, self.label_share, size)
         if self.calibrate == "isotonic" and size != 2:

@@ -35,8 +35,6 @@ from eastward.metrics import Metric
 __all__ = ["TunedDecisionClassifierCV"]
 
 _FIT = "TunedDecisionClassifierCV.fit"
-# More bags change nothing, and each is a search of its own.
-MOST_BAGS = 10_000
 
 
 def _has_probabilities(model: TunedDecisionClassifierCV) -> bool:
@@ -192,6 +190,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         y = class_labels(_FIT, y)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         check_two_classes(_FIT, y, weight)
+        _checks.jobs(type(self).__name__, self.n_jobs)
         self._check_decision(self._known_classes(y))
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         params = estimator_params(self, sample_weight, fit_params)
@@ -322,8 +321,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         super()._check_decision(classes)
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        bags = _checks.whole_number(_FIT, "n_bags", self.n_bags, at_least=1, at_most=MOST_BAGS)
-        return replace(super()._options(classes, seed), guard=self.guard, n_bags=bags)
+        return replace(super()._options(classes, seed), guard=self.guard, n_bags=self.n_bags)
 
     def _resolved_metric(self, classes: list[Any]) -> Metric:
         if self.cost is None:

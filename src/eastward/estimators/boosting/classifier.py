@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from eastward import _checks
+from eastward.decisions.estimating import MOST_BAGS
 from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.boosting import saving
@@ -37,6 +38,7 @@ __all__ = ["EASTBoostingClassifier"]
 
 Array: TypeAlias = NDArray[Any]
 _FIT = "EASTBoostingClassifier.fit"
+MOST_ROUNDS = 1_000_000
 
 
 class EASTBoostingClassifier(DecidingClassifier):
@@ -266,9 +268,8 @@ class EASTBoostingClassifier(DecidingClassifier):
         return tags
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        bags = _checks.whole_number(_FIT, "n_bags", self.n_bags, at_least=1)
-        tune = bool(self.tune_decision)
-        return replace(super()._options(classes, seed), tune=tune, n_bags=bags)
+        options = super()._options(classes, seed)
+        return replace(options, tune=self.tune_decision, n_bags=self.n_bags)
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
         sentences = [*self._steps["sentences"], *decided["sentences"]]
@@ -283,14 +284,24 @@ class EASTBoostingClassifier(DecidingClassifier):
                 _checks.one_of(caller, name, value, ("auto",), otherwise="True, False")
         _checks.temperature(caller, self.temperature)
         _checks.positive(caller, "learning_rate", self.learning_rate)
+        _checks.jobs(caller, self.n_jobs)
+        params: Any = self.backend_params
+        if params is not None and not isinstance(params, Mapping):
+            got = _checks.describe(params)
+            _checks.fail(caller, "backend_params", "a mapping, or None", got, error=TypeError)
+        counts = {"n_estimators": MOST_ROUNDS, "aligned_rounds": MOST_ROUNDS, "n_bags": MOST_BAGS}
+        rounds, aligned_rounds, bags = (
+            _checks.whole_number(caller, name, getattr(self, name), at_least=1, at_most=most)
+            for name, most in counts.items()
+        )
         return Options(
-            _checks.whole_number(caller, "n_estimators", self.n_estimators, at_least=1),
+            rounds,
             self.balanced,
             self.aligned,
-            _checks.whole_number(caller, "aligned_rounds", self.aligned_rounds, at_least=1),
+            aligned_rounds,
             self.temperature,
-            None if self.guard is None else _checks.real(caller, "guard", self.guard),
-            _checks.whole_number(caller, "n_bags", self.n_bags, at_least=1),
+            None if self.guard is None else _checks.not_negative(caller, "guard", self.guard),
+            bags,
             self._seed,
         )
 

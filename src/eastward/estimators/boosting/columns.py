@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -74,6 +74,9 @@ def _positions(X: Any, chosen: Any) -> list[int]:
             CALLER, "categorical_features", chosen, ("from_dtype",), otherwise="a list, None"
         )
         return [k for k, kind in enumerate(X.dtypes) if _is_categorical(kind)] if frame else []
+    if not isinstance(chosen, Iterable):
+        expected, got = "'from_dtype', a list of columns, or None", _checks.describe(chosen)
+        _checks.fail(CALLER, "categorical_features", expected, got, error=TypeError)
     return [_position(X, name) for name in chosen]
 
 

@@ -221,9 +221,9 @@ class EASTEnsembleClassifier(DecidingClassifier):
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
         return replace(
             super()._options(classes, seed),
-            tune=bool(self.tune_decision),
+            tune=self.tune_decision,
             label_share=self.label_share,
-            n_bags=int(self.n_bags),
+            n_bags=self.n_bags,
             averaged=True,
         )
 

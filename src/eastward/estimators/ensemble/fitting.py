@@ -82,11 +82,9 @@ def check_parameters(model: EASTEnsembleClassifier) -> None:
     if len(set(parts)) < len(parts):
         _checks.fail(CALLER, "parts", "without repetition", list(parts))
     _checks.whole_number(CALLER, "n_folds", model.n_folds, at_least=2)
-    _checks.whole_number(CALLER, "n_bags", model.n_bags, at_least=1)
+    _checks.jobs(CALLER, model.n_jobs)
     checked_share(CALLER, model.label_share, 2)
-    for name in ("aligned", "tune_decision"):
-        if not isinstance(getattr(model, name), bool | np.bool_):
-            _checks.fail(CALLER, name, "True or False", _checks.describe(getattr(model, name)))
+    _checks.boolean(CALLER, "aligned", model.aligned)
     _check_network_options(model.network_options)
 
 
