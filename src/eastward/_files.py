@@ -141,11 +141,12 @@ def _of_the_dead(folder: Path, start: str, end: str) -> Iterator[Path]:
     """List ``START PID.END`` and ``START PID-ANYTHING.END`` of processes that no longer run."""
     for path in folder.glob(f"{glob.escape(start)}*.{end}"):
         number = path.name.removeprefix(start).removesuffix(f".{end}").partition("-")[0]
-        if number.isdigit() and not _is_running(int(number)):
+        if number.isdigit() and not is_running(int(number)):
             yield path
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether a process of this machine has this number."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

@@ -31,7 +31,6 @@ sys.path.append(str(Path(__file__).parent.parent / "cli"))
 from command_runs import claims
 
 from eastward.cli import app
-from eastward.comparison.store import UNFINISHED
 from eastward.model_folder import load_model
 from papers.command_line import app as papers
 
@@ -76,7 +75,7 @@ COMMANDS = {
 
 def outcome(folder: Path, patterns: tuple[str, ...]) -> dict[str, str]:
     """The name of every file, so that nothing is left behind, and digests of results without what clocks say."""
-    found = {str(path.relative_to(folder)): "there" for path in folder.rglob("*") if _stays(path)}
+    found = {str(path.relative_to(folder)): "there" for path in folder.rglob("*") if path.is_file()}
     files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     found |= {str(path.relative_to(folder)): _digest(path) for path in files}
     if (folder / "task.json").exists():
@@ -84,11 +83,6 @@ def outcome(folder: Path, patterns: tuple[str, ...]) -> dict[str, str]:
         predictions = load_model(folder).predict_proba(claims(80))
         found["predictions"] = hashlib.sha256(predictions.tobytes()).hexdigest()
     return found
-
-
-def _stays(path: Path) -> bool:
-    """Whether a file is there for good: a store keeps unfinished cells for a minute, as others may be writing them."""
-    return path.is_file() and not path.name.startswith(UNFINISHED)
 
 
 def _digest(path: Path) -> str:

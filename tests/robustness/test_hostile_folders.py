@@ -7,6 +7,7 @@ import functools
 import json
 import operator
 import os
+import platform
 import shutil
 import sys
 import time
@@ -233,11 +234,16 @@ def test_what_a_killed_process_left_beside_an_estimator_is_removed(tmp_path):
 
 
 def test_unfinished_cells_of_a_killed_comparison_are_removed(tmp_path):
-    for name, age in ((".unfinished-old", 3600), (".unfinished-new", 0)):
+    mine = f".unfinished-{platform.node()}-"
+    # Of a process that has ended, of one that runs, and of machines whose processes nobody here can see.
+    ages = {f"{mine}999999999-a": 0, f"{mine}{os.getppid()}-b": 3600}
+    ages |= {".unfinished-elsewhere-1-old": 3600, ".unfinished-elsewhere-1-new": 0}
+    for name, age in ages.items():
         (tmp_path / name).write_text("{", encoding="utf-8")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     CellStore(tmp_path).save("key", {"score": 1})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".unfinished-new", "key.json"]
+    left = {f"{mine}{os.getppid()}-b", ".unfinished-elsewhere-1-new", "key.json"}
+    assert {path.name for path in tmp_path.iterdir()} == left
 
 
 def test_a_stored_cell_that_is_a_pipe_is_computed_again(tmp_path, caplog):

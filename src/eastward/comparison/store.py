@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import tempfile
 import time
 from contextlib import suppress
@@ -17,7 +18,7 @@ import sklearn
 import torch
 
 from eastward import _checks
-from eastward._files import read_document
+from eastward._files import is_running, read_document
 from eastward._version import __version__
 
 __all__ = ["CellStore", "fingerprint"]
@@ -51,14 +52,9 @@ class CellStore:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob(f"{UNFINISHED}*"):
-            self._remove_if_old(path)
-
-    @staticmethod
-    def _remove_if_old(path: Path) -> None:
-        """Remove leftovers of a killed process, except recent files, which may still be written."""
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > SECONDS_TO_WRITE:
-                path.unlink()
+            with suppress(OSError):
+                if _is_left(path):
+                    path.unlink()
 
     def load(self, key: str) -> dict[str, Any] | None:
         """Load the cell under ``key``; None if there is no readable one."""
@@ -74,7 +70,7 @@ class CellStore:
 
     def save(self, key: str, cell: dict[str, Any]) -> None:
         """Write ``cell`` completely or not at all."""
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=UNFINISHED)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{_mine()}{os.getpid()}-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(cell, file, allow_nan=False)
@@ -87,6 +83,19 @@ class CellStore:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
+
+
+def _mine() -> str:
+    """Start of the names of files that this machine writes."""
+    return f"{UNFINISHED}{platform.node()}-"
+
+
+def _is_left(path: Path) -> bool:
+    """Tell whether the process that wrote a file is gone; for other machines, only its age can tell."""
+    number = path.name.removeprefix(_mine()).partition("-")[0]
+    if path.name.startswith(_mine()) and number.isdigit():
+        return not is_running(int(number))
+    return time.time() - path.stat().st_mtime > SECONDS_TO_WRITE
 
 
 def fingerprint(argument: str, *parts: Any) -> str:
