@@ -78,6 +78,17 @@ def test_control_c_says_how_to_go_on_and_leaves_nothing_half_written(table, tmp_
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint"]
 
 
+@pytest.mark.slow
+def test_control_c_in_a_search_says_how_to_go_on(table, tmp_path):
+    words = ["tune", table, "-t", "fraud", "-o", tmp_path / "s", "--trials", "500"]
+    process = started(*words, "--epochs", "400", wait_for=tmp_path / "s" / "study.log")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "interrupted. Continue with:  eastward tune" in err
+    assert "Traceback" not in err
+
+
 @pytest.fixture
 def little_room():
     """Files larger than so many bytes cannot be written, as on a full disk (Python ignores the signal)."""

@@ -607,3 +607,8 @@ def test_a_bad_estimator_is_refused_in_one_sentence(estimators, row):
     sentence = str(refused.value)
     assert sentence.startswith(f"{beginning} must be ")
     assert "; got " in sentence
+
+
+def test_labels_of_another_number_of_rows_are_told_in_scikit_learns_words(estimators):
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[40, 5\]"):
+        estimators["M"].score(ROWS, CODES[:5])

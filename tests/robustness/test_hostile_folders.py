@@ -63,6 +63,11 @@ def changed(path: Path, **entries) -> None:
     replaced(path, json.dumps({**document, **entries}))
 
 
+def without(path: Path, name: str, **entries) -> None:
+    document = {**json.loads(path.read_text(encoding="utf-8")), **entries}
+    replaced(path, json.dumps({key: value for key, value in document.items() if key != name}))
+
+
 TAMPERED = {
     "task.json is a pipe": lambda m: as_pipe(m / "task.json"),
     "task.json is a device": lambda m: as_device(m / "task.json"),
@@ -76,6 +81,9 @@ TAMPERED = {
     "half of it": lambda m: replaced(m / "task.json", (m / "task.json").read_text()[:200]),
     "nothing": lambda m: replaced(m / "task.json", ""),
     "a format of the future": lambda m: changed(m / "task.json", format=99),
+    "a format without a version": lambda m: without(m / "task.json", "version", format=99),
+    "columns that are junk": lambda m: changed(m / "task.json", columns=[3, None, {}]),
+    "columns that are text": lambda m: changed(m / "task.json", columns="x"),
     "another kind": lambda m: changed(m / "task.json", kind="else"),
     "digests that are text": lambda m: changed(m / "task.json", digests="x"),
     "another network": lambda m: changed(m / "model" / "model.json", classes=["a", "b", "c"]),
@@ -182,6 +190,27 @@ def test_layers_that_the_weights_do_not_have_are_refused(tmp_path, hidden):
     changed(header, parameters={**parameters, "hidden": hidden})
     with pytest.raises(ValueError, match="of load must"):
         EASTClassifier.load(tmp_path / "m")
+
+
+WRONG_LENGTHS = [
+    ("decision", "matrix", [[1.0, 0.0], [0.0, 1.0]]),
+    ("decision", "matrix", [[1.0, 0.0, 0.0], [0.0, 1.0], [0.0]]),
+    ("decision", "prior", [0.5, 0.5]),
+    ("decision", "classes", [0, 1]),
+    ("calibration", "scales", [1.0]),
+    ("calibration", "shifts", [0.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("part", "name", "numbers"), WRONG_LENGTHS)
+def test_numbers_of_the_wrong_length_are_refused(tmp_path, part, name, numbers):
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    TunedDecisionClassifierCV(LogisticRegression(), cv=3).fit(X, y).save(tmp_path / "m")
+    header = tmp_path / "m" / "tuned.json"
+    document = json.loads(header.read_text(encoding="utf-8"))
+    changed(header, **{part: {**document[part], name: numbers}})
+    with pytest.raises(ValueError, match="of load must"):
+        TunedDecisionClassifierCV.load(tmp_path / "m")
 
 
 SUMMARIES = {
