@@ -86,6 +86,7 @@ sbom: $(INSTALLED) ## write a bill of materials of the release (CycloneDX) to di
 	@mkdir -p dist
 	$(RELEASE_TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  -o dist/eastward.cdx.json $(BIN)/python
+	$(BIN)/python .ci/sbom.py dist/eastward.cdx.json
 
 # Stopped or not, finished cells are kept; EASTWARD_DATA names the folder of data sets.
 NAME ?= $(shell $(BIN)/python -m papers list --json 2> /dev/null | $(BIN)/python -c \
