@@ -37,6 +37,7 @@ __all__ = ["TableModel", "load_model", "save_model"]
 
 FORMAT, KIND = 2, "eastward.TableModel"
 TASK, PREPROCESSING, MODEL = "task.json", "preprocessing.skops", "model"
+COLUMN_KINDS = ("number", "boolean", "date", "category", "text")
 # Parts of the preprocessing that skops does not trust by default, as it does scikit-learn, numbers and arrays.
 TRUSTED = (
     "numpy.dtype",
@@ -268,12 +269,44 @@ def _read_task(folder: Path) -> dict[str, Any]:
         return _checks.fail("load_model", "folder", "a model folder", reason, advice)
     if kind != KIND or PREPROCESSING not in sealed:
         _checks.fail("load_model", "folder", "a model folder", f"{folder} with a {kind}", advice)
-    if version > FORMAT:
-        got = f"format {version} of eastward {task['version']}"
+    if isinstance(version, int) and version > FORMAT:
+        got = f"format {version} of eastward {task.get('version', 'without a version')}"
         _checks.fail(
             "load_model", "folder", f"of format {FORMAT} or older", got, "Update eastward."
         )
+    if wrong := _wrong_entry(task):
+        got = f"{folder} with nonsense under {wrong!r} in {TASK}"
+        _checks.fail("load_model", "folder", "a model folder", got, "Train again.")
     return task
+
+
+def _wrong_entry(task: dict[str, Any]) -> str | None:
+    """The first entry that is not of the kind that :func:`save_model` writes, before anybody relies on it."""
+    columns, labels = task.get("columns"), task.get("renamed_labels", {})
+    sound = {
+        "format": isinstance(task["format"], int),
+        "target": isinstance(task.get("target"), str),
+        "columns": isinstance(columns, list) and all(map(_is_column, columns)),
+        "renamed_labels": isinstance(labels, dict),
+        "judged_by": "judged_by" not in task or _is_metric(task["judged_by"]),
+    }
+    return next((name for name, fine in sound.items() if not fine), None)
+
+
+def _is_column(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and {"name", "kind"} <= set(entry) <= {"name", "kind", "format"}
+        and all(isinstance(value, str) for value in entry.values())
+        and entry["kind"] in COLUMN_KINDS
+    )
+
+
+def _is_metric(entry: Any) -> bool:
+    try:
+        return metric_of(entry) is not None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def _digest(path: Path) -> str:

@@ -181,6 +181,24 @@ def test_nonsense_anywhere_in_a_saved_document_is_refused_or_harmless(classifier
     assert tried > 150
 
 
+def test_nonsense_anywhere_in_a_task_is_refused_or_harmless(trained, tmp_path):
+    model = Path(shutil.copytree(trained, tmp_path / "model"))
+    document = json.loads((model / "task.json").read_text(encoding="utf-8"))
+    refused = 0
+    # What is told about the data is shown to people and used by nobody.
+    for path in [path for path in places(document) if path and path[0] != "data"]:
+        for nonsense in NONSENSE:
+            altered = copy.deepcopy(document)
+            functools.reduce(operator.getitem, path[:-1], altered)[path[-1]] = nonsense
+            replaced(model / "task.json", json.dumps(altered))
+            try:
+                load_model(model)
+            except ValueError as error:
+                assert " of load_model must be " in str(error)  # noqa: PT017  # it need not be refused
+                refused += 1
+    assert refused > 60
+
+
 @pytest.mark.parametrize("hidden", [[-1], [10**12], ["x"], [[1]], [4, 4], None])
 def test_layers_that_the_weights_do_not_have_are_refused(tmp_path, hidden):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
