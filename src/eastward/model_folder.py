@@ -281,7 +281,7 @@ def _read_task(folder: Path) -> dict[str, Any]:
 
 
 def _wrong_entry(task: dict[str, Any]) -> str | None:
-    """The first entry that is not of the kind that :func:`save_model` writes, before anybody relies on it."""
+    """Find the first entry that is not of the kind that :func:`save_model` writes."""
     columns, labels = task.get("columns"), task.get("renamed_labels", {})
     sound = {
         "format": isinstance(task["format"], int),
