@@ -453,7 +453,7 @@ ew.EASTClassifier(**S).fit(D, y) ==> X of EASTClassifier
 ew.EASTEnsembleClassifier().fit(D, y) ==> X of EASTEnsembleClassifier
 ew.EASTBoostingClassifier().fit(D, y) ==> X of EASTBoostingClassifier.fit
 ew.TunedDecisionClassifierCV(LR).fit(D, y) ==> X of TunedDecisionClassifierCV.fit
-M.decide_by("f7x") ==> must be a known name
+M.decide_by("f7x") ==> metric of EASTClassifier
 M.predict(X, prior=[0.5]) ==> prior of Decision.with_prior
 M.predict(X, prior="x") ==> prior of predict
 M.predict_set(X, coverage=2) ==> coverage of prediction_sets
