@@ -6,16 +6,16 @@ leaves it to the reader whether to trust these tables. Here they are checked bef
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import skops.io
 
 from eastward import _checks
 
-__all__ = ["NODES", "NODE_TYPES", "are_sound", "check_types", "load_parts"]
+__all__ = ["NODES", "NODE_TYPES", "are_sound", "check_types", "load_parts", "skops_io"]
 
 NODES = "sklearn.tree._tree.Tree"
 # Where an estimator keeps its trees.
@@ -84,10 +84,15 @@ def _exist(positions: Any, count: int) -> bool:
     return bool(((positions >= 0) & (positions < count)).all())
 
 
+def skops_io() -> Any:
+    """Load skops when a file is read or written: it asks for every class of scikit-learn, half a second in all."""
+    return importlib.import_module("skops.io")
+
+
 def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] = ()) -> None:
     """Refuse a skops file with types other than those of scikit-learn, trees and the trusted list."""
     known = {*NODE_TYPES, *trusted}
-    foreign = sorted(set(skops.io.get_untrusted_types(file=path)) - known)
+    foreign = sorted(set(skops_io().get_untrusted_types(file=path)) - known)
     if foreign:
         expected = "made of parts of eastward and scikit-learn"
         got = f"a {type(estimator).__name__} with {', '.join(foreign[:3])}"
@@ -99,8 +104,8 @@ def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] 
 
 def load_parts(path: Path, trusted: Sequence[str] = ()) -> Any:
     """Load the estimator in a skops file, and check its trees before anything follows them."""
-    has_trees = set(skops.io.get_untrusted_types(file=path)) & set(NODE_TYPES)
-    estimator = skops.io.load(path, trusted=[*NODE_TYPES, *trusted])
+    has_trees = set(skops_io().get_untrusted_types(file=path)) & set(NODE_TYPES)
+    estimator = skops_io().load(path, trusted=[*NODE_TYPES, *trusted])
     if has_trees and not any(hasattr(estimator, name) for name in TREES):
         raise ValueError("its trees are where nobody looks for them")
     if not are_sound(estimator, len(estimator.classes_)):

@@ -48,8 +48,9 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
             expected = f"keyed by classes, {classes[:10]}"
             _checks.fail(caller, "metric_options['beta']", expected, unknown)
         bound["beta"] = {positions[name]: value for name, value in beta.items()}
-    found = metrics.as_metric(metric, caller, classes)
-    if isinstance(metric, str):
-        average = {"average": found.options["average"]} if "[" in found.name else {}
-        return metrics.get(found.name, **average, **bound)
-    return found.with_options(**bound)
+    if not isinstance(metric, str):
+        return metrics.as_metric(metric, caller, classes).with_options(**bound)
+    found = metrics.as_metric(metric, caller, classes, **bound)
+    if "[" not in found.name:
+        return found
+    return metrics.get(found.name, average=found.options["average"], **bound)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import skops.io
 from safetensors.torch import load_file, save_file
 
 from eastward.estimators.saved_decision import (
@@ -21,7 +20,7 @@ from eastward.saved_folder import (
     metric_of,
     restored,
 )
-from eastward.saved_trees import check_types, load_parts
+from eastward.saved_trees import check_types, load_parts, skops_io
 
 if TYPE_CHECKING:
     from eastward.estimators.tuned import TunedDecisionClassifierCV
@@ -41,7 +40,7 @@ def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = 
     document = {**shared_document(model, NOT_SAVED, NAMED), **decision_document(model)}
 
     def fill(folder: Path) -> None:
-        skops.io.dump(model.estimator_, folder / ESTIMATOR)
+        skops_io().dump(model.estimator_, folder / ESTIMATOR)
         check_types(folder / ESTIMATOR, model.estimator_, "save", trusted)
         save_file(decision_tensors(model), folder / TENSORS)
 

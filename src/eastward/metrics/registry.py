@@ -262,7 +262,10 @@ def get(name: str, **options: Any) -> Metric:
 
 
 def as_metric(
-    metric: object, caller: str = "EASTLoss", classes: Sequence[Any] | None = None
+    metric: object,
+    caller: str = "EASTLoss",
+    classes: Sequence[Any] | None = None,
+    **options: Any,
 ) -> Metric:
     """Turn a name or a callable ``confusion -> 0-d tensor`` into a :class:`Metric`.
 
@@ -277,6 +280,8 @@ def as_metric(
         Whose argument it is, for error messages.
     classes : sequence, optional
         Labels in the order of the classes, by which a name such as ``"f1[fraud]"`` may call one; by default its index.
+    **options
+        Options of a metric that is given by its name.
 
     Examples
     --------
@@ -287,7 +292,7 @@ def as_metric(
         return metric
     if isinstance(metric, str):
         found = _named(metric, caller, "metric", None if classes is None else list(classes))
-        return found if _ONE_CLASS.fullmatch(found.name) else get(found.name)
+        return found if _ONE_CLASS.fullmatch(found.name) else get(found.name, **options)
     if callable(metric):
         check_takes_a_matrix(metric)
         name = getattr(metric, "__name__", type(metric).__name__)

@@ -9,14 +9,13 @@ from typing import Any, ClassVar, Self
 
 import lightgbm
 import numpy as np
-import skops.io
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from eastward.estimators.ensemble.flat_trees import FlatTrees, forest_nodes, lightgbm_nodes
 from eastward.estimators.ensemble.folds import Fitting
-from eastward.saved_trees import NODES, are_sound
+from eastward.saved_trees import NODES, are_sound, skops_io
 
 __all__ = ["ExtraTrees", "LightBoosting", "RandomForest"]
 
@@ -169,12 +168,12 @@ class _Forest:
 
     def save(self, folder: Path) -> None:
         """Write the trees with skops, which stores no code."""
-        skops.io.dump(self.model, folder / f"{self.name}.skops")
+        skops_io().dump(self.model, folder / f"{self.name}.skops")
 
     @classmethod
     def load(cls, folder: Path, num_classes: int) -> Self:
         """Load what :meth:`save` wrote; besides nodes of trees, only types that skops trusts are built."""
-        model = skops.io.load(folder / f"{cls.name}.skops", trusted=[NODES])
+        model = skops_io().load(folder / f"{cls.name}.skops", trusted=[NODES])
         if not isinstance(model, cls.kind) or not are_sound(model, num_classes):
             raise ValueError(f"{cls.name}.skops is not a forest for {num_classes} classes")
         return cls(model, _flat_forest(model))
