@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
 import pytest
 from comparison_problems import SMALL, blobs, overlapping
+from rich.console import Console
 
 from eastward import compare, metrics
+from eastward.cli.tables_shown import comparison_table
 from eastward.comparison.belief import shipped_prior
 from eastward.comparison.methods import Method
 from eastward.comparison.result import Comparison
@@ -107,9 +110,26 @@ def test_lack_of_proof_is_no_proof_of_lack():
     assert result.verdict["recommended"] == "maybe"
     assert result.verdict["sentence"] == (
         "Use maybe, very likely 0.052 better than base. On average f1_macro 0.552 against 0.500; expected gain +0.052, "
-        "better with "
-        "96 %, practically equal with 2 %."
+        "better with a probability of 96 %, practically equal with 2 %."
     )
+
+
+def test_splits_that_agree_are_no_certainty_and_zero_has_no_minus():
+    """The same score on every split has no interval, in the verdict and in every table."""
+    hair = [b + (0.0039 if k % 2 else -0.0041) for k, b in enumerate(BASE)]
+    result = comparison({"base": BASE, "same": BASE, "hair": hair})
+    told = [
+        *result.verdict["detail"],
+        result.verdict["sentence"],
+        str(result),
+        result.to_markdown(),
+    ]
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(comparison_table(result.to_dict(), width=140))
+    for text in [*told, console.export_text()]:
+        assert "+0.000 to +0.000" not in text
+        assert "(+0.000, +0.000)" not in text
+        assert "-0.000" not in text
 
 
 def test_experience_makes_large_gains_smaller_and_is_said_in_words():

@@ -50,7 +50,7 @@ def test_the_first_sentence_has_at_most_twenty_words_and_no_pronoun(quality, lab
     verdict = finding(judged(quality, metric, labels=labels), {}, ew.metrics.as_metric(metric))
     words = verdict["sentence"].split()
     assert len(words) <= 20
-    assert not {"it", "its", "they", "that"} & {word.strip(":,.;").lower() for word in words[:12]}
+    assert not {"it", "its", "they", "that"} & {word.strip(":,.;").lower() for word in words}
     assert "95 % confidence" in verdict["detail"][0]
 
 

@@ -407,9 +407,48 @@ def test_no_letter_of_a_picture_is_cut_off(browser, summary, tmp_path):
             const [inner, outer] = [text.getBoundingClientRect(), svg.getBoundingClientRect()];
             return inner.left < outer.left - 1 || inner.right > outer.right + 1;
         })).map((text) => text.textContent)"""
+    overlapping = """() => [...document.querySelectorAll("svg.chart")].filter((svg) => svg.getClientRects().length)
+        .flatMap((svg) => {
+            const boxes = [...svg.querySelectorAll(".label, .value")].map((text) => text.getBoundingClientRect());
+            return boxes.filter((a, k) => boxes.slice(k + 1).some((b) => a.left < b.right && b.left < a.right
+                && a.top + 3 < b.bottom && b.top + 3 < a.bottom));
+        }).length"""
     for width in (1200, 400):
         with opened(browser, path, width=width) as page:
             assert page.evaluate(outside) == []
+            assert page.evaluate(overlapping) == 0
+            chart = page.locator(f"#comparison .{'wide' if width > 700 else 'narrow'} svg")
+            written = "".join(chart.locator("text.label").all_inner_texts())
+            # A name that is too long for a line goes on in the next; no letter is lost.
+            assert "…" not in written
+            assert written.count("W") == 51 * len(comparison["methods"])
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_what_is_unfolded_stays_inside_its_card(browser, report_path, width):
+    """A wide table scrolls in a box of its own; it does not stick out of the section."""
+    sticks_out = """() => [...document.querySelectorAll("section table")].filter((table) => {
+        const box = table.closest(".scroll") || table;
+        return box.getBoundingClientRect().right > table.closest("section").getBoundingClientRect().right - 1;
+    }).map((table) => table.closest("section").id)"""
+    with opened(browser, report_path, width=width) as page:
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
+        )
+        assert page.evaluate(sticks_out) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_methods_that_were_dropped_early_say_so(browser, summary, tmp_path):
+    *others, last = summary["comparison"]["methods"]
+    splits = summary["comparison"]["splits"]
+    methods = [{**row, "splits": splits} for row in others] + [{**last, "splits": splits - 1}]
+    comparison = {**summary["comparison"], "methods": methods}
+    path = write_report({**summary, "comparison": comparison}, tmp_path / "report.html")
+    with opened(browser, path) as page:
+        words = page.locator("#comparison").inner_text()
+        assert words.count(f"{splits - 1} splits") == 1
+        assert "were dropped early: compare their differences" in words
 
 
 def test_the_reader_can_choose_the_theme(browser, report_path):

@@ -116,7 +116,8 @@ def comparison_table(summary: Mapping[str, Any], *, width: int, title: str = "")
     better = "higher" if summary["higher_is_better"] else "lower"
     splits = summary["splits"]
     head = f"{title}: " if title else ""
-    head += f"{summary['metric']}, mean of {splits} split{'s' * (splits != 1)}, {better} is better"
+    fewer = any(row.get("splits", splits) < splits for row in summary["methods"])
+    head += f"{summary['metric']}, mean of {'up to ' * fewer}{splits} split{'s' * (splits != 1)}, {better} is better"
     return Group(Text(head, style="dim"), table)
 
 
@@ -135,9 +136,16 @@ def _versus(row: Mapping[str, Any], baseline: str) -> tuple[str, str]:
     if difference["mean"] is None:
         return "–", "–"
     low, high = difference["interval"] or (None, None)
-    limits = "" if low is None or high is None else f" ({low:+.3f}, {high:+.3f})"
+    # An interval without width is a lack of spread, not certainty.
+    vary = low is not None and high is not None and low < high
+    limits = f" ({_signed(low)}, {_signed(high)})" if vary else ""
     wins = f"{row['wins']}/{row['ties']}/{row['losses']}"
-    return f"{difference['mean']:+.3f}{limits}", wins
+    return f"{_signed(difference['mean'])}{limits}", wins
+
+
+def _signed(value: float) -> str:
+    """Write a difference with its sign; zero is never negative."""
+    return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def verdict_shown(verdict: Mapping[str, Any]) -> RenderableType:

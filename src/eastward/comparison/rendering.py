@@ -79,11 +79,17 @@ def _versus(row: dict[str, Any]) -> list[str]:
     if difference["mean"] is None:
         return [_NONE] * 3
     low, high = difference["interval"]
+    # An interval without width is a lack of spread, not certainty.
+    ends = f" ({_signed(low)} to {_signed(high)})" if low < high else ""
     return [
-        f"{difference['mean']:+.3f} ({low:+.3f} to {high:+.3f})",
+        f"{_signed(difference['mean'])}{ends}",
         f"{difference['probability']:.2f}",
         f"{row['wins']}–{row['ties']}–{row['losses']}",
     ]
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -105,7 +111,9 @@ def _markdown_line(row: list[str]) -> str:
 
 def _legend(summary: dict[str, Any]) -> str:
     better = "higher" if summary["higher_is_better"] else "lower"
+    splits = summary["splits"]
+    fewer = any(row.get("splits", splits) < splits for row in summary["methods"])
     return (
-        f"\n{summary['metric']}: {better} is better; mean ± standard deviation over {summary['splits']} splits. "
+        f"\n{summary['metric']}: {better} is better; mean ± standard deviation over {'up to ' * fewer}{splits} splits. "
         "Differences are paired, with intervals corrected for overlapping splits (Nadeau–Bengio)."
     )

@@ -223,8 +223,8 @@ def _stay_sentence(reference: Row, nearest: Row, margin: float) -> str:
 def _how_sure(row: Row) -> str:
     difference = row["difference"]
     return (
-        f"expected gain {difference['expected']:+.3f}, better with {_percent(difference['probability'])}, "
-        f"practically equal with {_percent(difference['equal'])}"
+        f"expected gain {_signed(difference['expected'])}, better with a probability of "
+        f"{_percent(difference['probability'])}, practically equal with {_percent(difference['equal'])}"
     )
 
 
@@ -240,22 +240,34 @@ def _weighing_sentences(
         if not known:
             return []
         chosen = max(known, key=lambda row: direction * row["difference"]["expected"])
-    low, high = chosen["difference"]["interval"]
     words = prior.words(chosen["name"], reference["name"], metric)
+    difference = chosen["difference"]
     sentence = (
-        f"Measured for {chosen['label']}: {chosen['difference']['mean']:+.3f} (95 % interval {low:+.3f} to "
-        f"{high:+.3f}). The expected gain weighs that with experience: {words}."
+        f"Measured for {chosen['label']}: {_signed(difference['mean'])} ({_spread(difference)}). "
+        f"The expected gain weighs that with experience: {words}."
     )
     return [sentence]
 
 
 def _difference(row: Row) -> str:
     difference = row["difference"]
-    low, high = difference["interval"]
     return (
-        f"{difference['mean']:+.3f} (95 % interval {low:+.3f} to {high:+.3f}; "
+        f"{_signed(difference['mean'])} ({_spread(difference)}; "
         f"better with {_percent(difference['probability'])})"
     )
+
+
+def _spread(difference: Mapping[str, Any]) -> str:
+    """Describe the interval; one without width is a lack of spread, not certainty."""
+    low, high = difference["interval"]
+    if low == high:
+        return "the same on every split"
+    return f"95 % interval {_signed(low)} to {_signed(high)}"
+
+
+def _signed(value: float) -> str:
+    """Write a difference with its sign; zero is never negative."""
+    return f"{round(value, 3) + 0.0:+.3f}"
 
 
 def _percent(probability: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from markupsafe import Markup
@@ -39,6 +40,8 @@ NARROW = 500
 VALUE_COLUMN = 165
 # The widest label beside its row, and above it.
 WIDEST_BESIDE, WIDEST_ABOVE = 350, 310
+# Between the lines of a label that needs several.
+LINE = 17
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
@@ -139,23 +142,27 @@ def _rows_chart(
     """Draw a line with label, mark, interval and numbers for each row."""
     narrow = width < NARROW
     widest = WIDEST_ABOVE if narrow else WIDEST_BESIDE
-    labels = [_shortened(str(row.get("label") or row["name"]), widest) for row in rows]
-    left = 14 if narrow else 26 + max(text_width(label) for label in labels)
+    labels = [_wrapped(str(row.get("label") or row["name"]), widest) for row in rows]
+    left = 14 if narrow else 26 + max(text_width(line) for lines in labels for line in lines)
     right = width - (14 if narrow else VALUE_COLUMN)
-    row_height, top = (50, 8) if narrow else (36, 8)
+    top = 8
+    heights = [(50 if narrow else 36) + LINE * (len(lines) - 1) for lines in labels]
     known = [] if reference is None else [reference]
     low, high = padded_range([*known, *(end for row in rows for end in _ends(row))])
     scale = linear_scale(low, high, left, right)
-    bottom = top + row_height * len(rows)
+    bottom = top + sum(heights)
     parts = [*vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]
     if reference is not None:
         x = scale(reference)
         parts.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="reference"))
-    for position, (row, kind, label) in enumerate(zip(rows, kinds, labels, strict=True)):
-        y = top + row_height * (position + (0.72 if narrow else 0.5))
-        label_at = (14, y - 15, "start") if narrow else (left - 16, y + 5, "end")
+    for row, kind, lines, end in zip(rows, kinds, labels, accumulate(heights), strict=True):
+        extra = LINE * (len(lines) - 1)
+        y = top + end - (14 if narrow else 18 + extra / 2)
+        label_at = (
+            (14, y - 15 - extra, "start") if narrow else (left - 16, y + 5 - extra / 2, "end")
+        )
         parts += _interval_row(row, kind, scale, y)
-        parts += _row_texts(row, kind, label, label_at, width)
+        parts += _row_texts(row, kind, lines, label_at, (width - 6, y - 15 if narrow else y + 5))
     parts.append(axis_label(title, (left + right) / 2, bottom + 38))
     return drawing(parts, width, bottom + 46, description)
 
@@ -231,16 +238,22 @@ def _interval_row(method: Mapping[str, Any], kind: str, scale: Scale, y: float) 
 
 
 def _row_texts(
-    method: Mapping[str, Any], kind: str, label: str, at: tuple[float, float, str], width: int
+    method: Mapping[str, Any],
+    kind: str,
+    lines: Sequence[str],
+    at: tuple[float, float, str],
+    value_at: tuple[float, float],
 ) -> list[Markup]:
     x, y, anchor = at
-    value, ends = wording.number(method["mean"]), _ends(method)
-    if anchor == "end" and len(ends) == 3:
-        value = f"{value}  ({wording.interval(ends[1:])})"
-    return [
-        element("text", label, x=x, y=y, text_anchor=anchor, class_=f"label {kind}"),
-        element("text", value, x=width - 6, y=y, text_anchor="end", class_="value"),
+    value, ends = wording.number(method["mean"]), wording.interval(_ends(method)[1:])
+    if anchor == "end" and ends != wording.MISSING:
+        value = f"{value}  ({ends})"
+    texts = [
+        element("text", line, x=x, y=y + LINE * k, text_anchor=anchor, class_=f"label {kind}")
+        for k, line in enumerate(lines)
     ]
+    number = {"x": value_at[0], "y": value_at[1], "text_anchor": "end", "class_": "value"}
+    return [*texts, element("text", value, **number)]
 
 
 def _mark(kind: str, x: float, y: float) -> Markup:
@@ -264,12 +277,19 @@ def _interval_description(
     return f"{wording.metric_title(comparison['metric'])} of each method with its 95 % interval: {rows}."
 
 
-def _shortened(label: str, widest: float) -> str:
-    if text_width(label) <= widest:
-        return label
-    while text_width(label) > widest:
-        label = label[:-1]
-    return label.rstrip() + "…"
+def _wrapped(label: str, widest: float) -> list[str]:
+    """Break a label into lines at blanks, and inside a word that is wider than a line: names are not cut.
+
+    >>> _wrapped("random forest with a tuned threshold", 150)
+    ['random forest with', 'a tuned threshold']
+    """
+    lines, rest = [], label.strip()
+    while text_width(rest) > widest:
+        fits = next(n for n in range(len(rest), 0, -1) if n == 1 or text_width(rest[:n]) <= widest)
+        blank = rest.rfind(" ", 1, fits + 1)
+        lines.append(rest[: fits if blank < 0 else blank])
+        rest = rest[len(lines[-1]) :].lstrip()
+    return [*lines, rest]
 
 
 def vertical_grid(

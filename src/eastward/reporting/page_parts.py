@@ -39,7 +39,7 @@ _SECTIONS = {
 
 _NEXT = {
     "train": "Train the model:",
-    "compare": "Compare again:",
+    "compare": "Compare methods:",
     "predict": "Predict with the model:",
     "evaluate": "Judge the model on other rows:",
 }
