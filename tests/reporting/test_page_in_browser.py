@@ -436,6 +436,9 @@ def test_what_is_unfolded_stays_inside_its_card(browser, report_path, width):
             "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
         )
         assert page.evaluate(sticks_out) == []
+        silent = """[...document.querySelectorAll(".scroll")].filter((box) => box.getClientRects().length &&
+            (box.scrollWidth > box.clientWidth + 1) === box.previousElementSibling.hidden).length"""
+        page.wait_for_function(f"{silent} === 0", timeout=5000)
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -68,8 +68,11 @@ function setUpMatrix(matrix) {
 
 /* Says that a table scrolls, where it does. */
 function setUpScrolling() {
-  all(".scroll-hint").forEach((hint) => {
-    const box = hint.nextElementSibling;
+  all(".scroll").forEach((box) => {
+    const hint = document.createElement("p");
+    hint.className = "scroll-hint";
+    hint.textContent = "The table is wider than the screen and scrolls sideways";
+    box.before(hint);
     const update = () => { hint.hidden = box.scrollWidth <= box.clientWidth + 1; };
     new ResizeObserver(update).observe(box);
     update();
