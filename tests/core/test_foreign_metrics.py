@@ -18,6 +18,7 @@ from sklearn.metrics import (
 )
 
 import eastward as ew
+from eastward.estimators.metric_choice import resolve_metric
 from eastward.metrics.registry import as_metric
 
 ESTIMATORS = {
@@ -71,3 +72,16 @@ def test_every_scorer_name_is_known_or_refused_in_one_sentence(name):
         return
     with pytest.raises(ValueError, match="must be a known name"):
         as_metric(name)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "bound"),
+    [
+        ("expected_cost", {"cost": [[0, 1], [5, 0]]}, {"cost": [[0, 1], [5, 0]]}),
+        ("F_Beta", {"beta": {"fraud": 2.0}}, {"beta": {0: 2.0}}),
+        ("f2[ok]", {}, {"beta": 2.0, "average": 1}),
+        (ew.metrics.get("f_beta"), {"beta": 3.0}, {"beta": 3.0}),
+    ],
+)
+def test_estimators_bind_options_to_any_metric(metric, options, bound):
+    assert resolve_metric("fit", metric, options, ["fraud", "ok"]).options == bound
