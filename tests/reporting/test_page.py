@@ -13,7 +13,7 @@ import pytest
 from hostile import CLASSES, IMAGE, SCRIPT, hostile_summary
 
 from eastward.reporting import evaluation_summary, render_html, report_summary
-from eastward.reporting.charts import interval_chart
+from eastward.reporting.charts import importance_chart, interval_chart
 from eastward.reporting.training_chart import closing_gap
 
 
@@ -107,6 +107,16 @@ def test_methods_stand_from_best_to_worst_and_marks_where_their_means_are(summar
     slope, start = np.polyfit(wanted.ravel(), ends.ravel(), 1)
     assert slope > 0
     assert slope * wanted + start == pytest.approx(ends, abs=0.05)
+
+
+@pytest.mark.parametrize(("higher", "words"), [(True, "lost when"), (False, "added when")])
+def test_a_cost_is_added_and_a_score_is_lost(higher, words):
+    column = {"name": "bmi", "mean": 0.2, "interval": [0.1, 0.3], "matters": True}
+    still = {"name": "age", "mean": 0.0, "interval": [0.0, 0.0], "matters": False}
+    drawing = str(importance_chart([column, still], "expected_cost", higher, 900))
+    assert f"expected cost {words} the column is shuffled" in drawing
+    assert "0.200  (0.100 to 0.300)" in drawing
+    assert "0.000" in re.findall(r">([^<]*)</text>", drawing)
 
 
 def test_a_comparison_where_lower_is_better_stands_lowest_first(summary):

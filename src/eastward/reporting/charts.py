@@ -58,10 +58,13 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
     return _rows_chart(methods, kinds, width, title, reference=baseline, description=description)
 
 
-def importance_chart(columns: Sequence[Mapping[str, Any]], metric: str, width: int) -> Markup:
+def importance_chart(
+    columns: Sequence[Mapping[str, Any]], metric: str, higher_is_better: bool, width: int
+) -> Markup:
     """Draw what shuffling each column costs, with its interval, and a dashed line at zero."""
     kinds = ["recommended" if column["matters"] else "other" for column in columns]
-    title = f"{wording.metric_title(metric)} lost when the column is shuffled"
+    change = "lost" if higher_is_better else "added"
+    title = f"{wording.metric_title(metric)} {change} when the column is shuffled"
     rows = "; ".join(
         f"{column['name']} {wording.number(column['mean'])} ({wording.interval(column['interval'])})"
         for column in columns
@@ -280,7 +283,7 @@ def _interval_description(
 def _wrapped(label: str, widest: float) -> list[str]:
     """Break a label into lines at blanks, and inside a word that is wider than a line: names are not cut.
 
-    >>> _wrapped("random forest with a tuned threshold", 150)
+    >>> _wrapped("random forest with a tuned threshold", 170)
     ['random forest with', 'a tuned threshold']
     """
     lines, rest = [], label.strip()

@@ -166,14 +166,15 @@ def _charts(summary: Mapping[str, Any]) -> dict[str, Markup]:
 
 def _importance_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
     importance = summary.get("importance") or {"columns": [], "effects": []}
-    shown, metric = importance["columns"][:COLUMNS_SHOWN], summary["metric"]["name"]
+    shown, metric = importance["columns"][:COLUMNS_SHOWN], summary["metric"]
+    judged = (metric["name"], bool(metric["higher_is_better"]))
     effects = [
         {**effect, "chart": None if effect["kind"] == "category" else effect_chart(effect, SQUARE)}
         for effect in importance["effects"]
     ]
     return {
         "importance_charts": {
-            name: importance_chart(shown, metric, width) if shown else None
+            name: importance_chart(shown, *judged, width) if shown else None
             for name, width in (("wide", WIDE), ("narrow", PHONE))
         },
         "columns_shown": COLUMNS_SHOWN,

@@ -199,8 +199,8 @@ def _importance(importance: Mapping[str, Any], summary: Mapping[str, Any]) -> st
         for column in importance["columns"]
     ]
     title = escaped(wording.metric_title(summary["metric"]["name"]))
-    note = f"What {title} loses when the values of a column are shuffled among {importance['rows']} held-out rows."
-    head = ["column", "loss", "95 % interval", "matters"]
+    note = f"How much worse {title} gets when a column is shuffled among {importance['rows']} held-out rows."
+    head = ["column", "worse by", "95 % interval", "matters"]
     return "\n\n".join(["## What matters", note, _table(head, rows)])
 
 
