@@ -418,7 +418,7 @@ def test_no_letter_of_a_picture_is_cut_off(browser, summary, tmp_path):
             assert page.evaluate(outside) == []
             assert page.evaluate(overlapping) == 0
             chart = page.locator(f"#comparison .{'wide' if width > 700 else 'narrow'} svg")
-            written = "".join(chart.locator("text.label").all_inner_texts())
+            written = "".join(chart.locator("text.label").all_text_contents())
             # A name that is too long for a line goes on in the next; no letter is lost.
             assert "…" not in written
             assert written.count("W") == 51 * len(comparison["methods"])
