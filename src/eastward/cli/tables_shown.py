@@ -135,10 +135,10 @@ def _versus(row: Mapping[str, Any], baseline: str) -> tuple[str, str]:
         return "baseline", ""
     if difference["mean"] is None:
         return "–", "–"
-    low, high = difference["interval"] or (None, None)
+    ends = [end for end in difference["interval"] or () if end is not None]
     # An interval without width is a lack of spread, not certainty.
-    vary = low is not None and high is not None and low < high
-    limits = f" ({_signed(low)}, {_signed(high)})" if vary else ""
+    vary = len(ends) == 2 and ends[0] < ends[1]
+    limits = f" ({_signed(ends[0])}, {_signed(ends[1])})" if vary else ""
     wins = f"{row['wins']}/{row['ties']}/{row['losses']}"
     return f"{_signed(difference['mean'])}{limits}", wins
 
