@@ -90,17 +90,20 @@ def trainer(**options):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    module = {"plain": Classifier, "exact": ExactClassifier}[sys.argv[2]]()
-    with tempfile.TemporaryDirectory() as folder:
-        run = trainer(
-            devices=2,
-            strategy="ddp",
-            default_root_dir=folder,
-            limit_train_batches=1,
-            callbacks=[AnnealingCallback(ew.annealing.constant_schedule())],
-        )
-        run.fit(module, loader(ROWS // 2), loader(ROWS // 2))
-        if run.global_rank == 0:
-            names = ("val_f1_macro", "val_true_f1_macro")
-            values = [run.callback_metrics[name].item() for name in names]
-            torch.save((module.gradients[0], *values, module.network.state_dict()), sys.argv[1])
+    found = {}
+    for name, kind in {"plain": Classifier, "exact": ExactClassifier}.items():
+        module = kind()
+        with tempfile.TemporaryDirectory() as folder:
+            run = trainer(
+                devices=2,
+                strategy="ddp",
+                default_root_dir=folder,
+                limit_train_batches=1,
+                callbacks=[AnnealingCallback(ew.annealing.constant_schedule())],
+            )
+            run.fit(module, loader(ROWS // 2), loader(ROWS // 2))
+        metrics = ("val_f1_macro", "val_true_f1_macro")
+        values = [run.callback_metrics[metric].item() for metric in metrics]
+        found[name] = (module.gradients[0], *values, module.network.state_dict())
+    if run.global_rank == 0:
+        torch.save(found, sys.argv[1])

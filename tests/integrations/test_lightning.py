@@ -68,20 +68,27 @@ def test_the_exact_step_has_the_gradient_of_the_full_batch():
         exact_training_step(Classifier(), ew.EASTLoss(), [])
 
 
-@pytest.mark.slow
-@pytest.mark.distributed
-@pytest.mark.parametrize("step", ["plain", "exact"])
-def test_two_processes_give_the_gradient_and_the_metric_of_one(tmp_path, step):
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """What both kinds of steps find in two processes; one start of them serves both tests."""
     script = Path(__file__).parent / "lightning_modules.py"
+    path = tmp_path_factory.mktemp("lightning") / "found.pt"
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "found.pt"), step],
+        [sys.executable, str(script), str(path)],
         capture_output=True,
         text=True,
         check=False,
         timeout=400,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    gradients, value, logged, state = torch.load(tmp_path / "found.pt")
+    return torch.load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+@pytest.mark.parametrize("step", ["plain", "exact"])
+def test_two_processes_give_the_gradient_and_the_metric_of_one(two_processes, step):
+    gradients, value, logged, state = two_processes[step]
     assert_equal_gradients(gradients, plain_gradients(1))
     model = network()
     model.load_state_dict(state)
