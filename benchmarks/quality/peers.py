@@ -7,8 +7,8 @@
 ``install`` makes virtual environments below ``build/peers``; no peer is a dependency. ``run`` fits what is missing and
 appends one line for each cell to ``results/quality/peers/cells.jsonl``: stop it at any time, and the same command goes
 on. Splits are those of ``benchmarks.quality`` (33 tables, at most 500 training rows). Peers that can be told a metric
-are told F1 (macro-F1 beyond two classes); nothing is tuned on these tables. ``report`` writes
-``results/quality/peers/README.md``.
+are told F1 (macro-F1 beyond two classes); nothing is tuned on these tables. The budgets of FLAML and AutoGluon are wall
+time, so run those two on a machine that does nothing else. ``report`` writes ``results/quality/peers/README.md``.
 """
 
 from __future__ import annotations
