@@ -107,6 +107,10 @@ def test_it_is_as_dark_as_the_notebook_and_fits(
         row = "getComputedStyle(document.querySelector('tbody tr')).backgroundColor"
         assert page.evaluate(row) == "rgba(0, 0, 0, 0)"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # Letters of a picture shrink with it: on a phone there is another one.
+        sizes = """[...document.querySelectorAll("svg.chart text.label")].filter((text) => text.getClientRects().length)
+            .map((text) => text.getBoundingClientRect().height)"""
+        assert min(page.evaluate(sizes)) > 10
 
 
 def test_hostile_names_stay_text(browser, rows, tmp_path):

@@ -20,7 +20,7 @@ from eastward.reporting.training_words import training_words
 
 __all__ = ["classifier_view", "comparison_view"]
 
-WIDE, PHONE = 900, 360
+WIDTHS = (("wide", 900), ("narrow", 360))
 
 
 def comparison_view(comparison: Mapping[str, Any]) -> str:
@@ -40,8 +40,7 @@ def comparison_view(comparison: Mapping[str, Any]) -> str:
     verdict = shown["verdict"]
     recommended = verdict["recommended"]
     charts = {
-        f"intervals_{name}": interval_chart(shown, recommended, width)
-        for name, width in (("wide", WIDE), ("narrow", PHONE))
+        f"intervals_{name}": interval_chart(shown, recommended, width) for name, width in WIDTHS
     }
     title = wording.metric_title(shown["metric"])
     return _rendered(
@@ -74,11 +73,15 @@ def classifier_view(classifier: Any) -> str:
     return _rendered(
         eyebrow=f"{type(classifier).__name__}, {len(classifier.classes_)} classes",
         sentence=_reached(steps, title),
-        chart=stage_chart(steps, title, metric.higher_is_better, WIDE) if steps else None,
+        pictures={
+            name: stage_chart(steps, title, metric.higher_is_better, width)
+            for name, width in WIDTHS
+            if steps
+        },
         decision=_decision(classifier),
         notes=training["notes"],
         detail=[*_decision_words(classifier), *training["sentences"]],
-        training_chart=_course(training["history"], metric),
+        courses=_courses(training["history"], metric),
         parameters={name: repr(value) for name, value in classifier.get_params(deep=False).items()},
     )
 
@@ -135,7 +138,9 @@ def _decision_words(classifier: Any) -> list[str]:
     return [" ".join(str(decision).split())]
 
 
-def _course(history: Sequence[Mapping[str, Any]], metric: Metric) -> Markup | None:
-    if not history:
-        return None
-    return training_chart(history, metric.name, WIDE, higher_is_better=metric.higher_is_better)
+def _courses(history: Sequence[Mapping[str, Any]], metric: Metric) -> dict[str, Markup]:
+    return {
+        name: training_chart(history, metric.name, width, higher_is_better=metric.higher_is_better)
+        for name, width in WIDTHS
+        if history
+    }
