@@ -115,7 +115,7 @@ def test_lack_of_proof_is_no_proof_of_lack():
 
 
 def test_splits_that_agree_are_no_certainty_and_zero_has_no_minus():
-    """The same score on every split has no interval, in the verdict and in every table."""
+    """Scores that agree on every split get no interval, in the verdict and in every table."""
     hair = [b + (0.0039 if k % 2 else -0.0041) for k, b in enumerate(BASE)]
     result = comparison({"base": BASE, "same": BASE, "hair": hair})
     told = [
