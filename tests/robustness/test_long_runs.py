@@ -25,8 +25,8 @@ def test_broken_tables_work_or_are_refused_in_one_sentence(tmp_path):
 @pytest.mark.slow
 def test_more_broken_tables(tmp_path):
     fuzzer = Fuzzer(tmp_path)
-    # In 79 a column is infinite everywhere, which the report could not show.
-    for number in (*range(4, 24), 79):
+    # In 79 a column is infinite everywhere; in 206 a category is the character NUL, which NumPy cuts off names.
+    for number in (*range(4, 24), 79, 206):
         fuzzer.case(number)
     assert not fuzzer.wrong, "\n".join(fuzzer.wrong)
     assert {"train: works", "predict: works", "train: refused"} <= set(fuzzer.counts)

@@ -80,7 +80,7 @@ def feature_origins(vectorizer: Pipeline) -> list[str]:
     ['age', 'city_Graz', 'city_Linz', 'missingindicator_age']
     """
     table, fill = vectorizer.named_steps["columns"], vectorizer.named_steps["fill"]
-    outputs = [str(table.output_to_input_[name]) for name in table.get_feature_names_out()]
+    outputs = [str(table.output_to_input_[name]) for name in table.all_outputs_]
     # The imputer appends an indicator for each column with gaps.
     return outputs + [outputs[k] for k in fill.indicator_.features_]
 
