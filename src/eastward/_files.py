@@ -111,6 +111,11 @@ def restore(path: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
+def is_moved_aside(path: Path) -> bool:
+    """Whether a running process is about to put another folder in the place of ``path``."""
+    return any(path.parent.glob(f".{glob.escape(path.name)}.*.{OLD}"))
+
+
 def check_regular(folder: Path) -> None:
     """Refuse a folder that contains, at any depth, anything but files and folders."""
     odd = [path for path in folder.rglob("*") if not (path.is_file() or path.is_dir())]

@@ -10,16 +10,25 @@ import errno
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from eastward import _checks, metrics
-from eastward._files import OLD, beside, check_regular, read_document, remove_leftovers, restore
+from eastward._files import (
+    OLD,
+    beside,
+    check_regular,
+    is_moved_aside,
+    read_document,
+    remove_leftovers,
+    restore,
+)
 from eastward._version import __version__
 
 __all__ = [
@@ -34,6 +43,11 @@ __all__ = [
 ]
 
 BROKEN = (OSError, ValueError, KeyError, TypeError)
+
+# A folder that is being replaced is waited for: a second in all.
+TRIES, PAUSE = 50, 0.02
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -133,11 +147,32 @@ class SavedFolder:
             _checks.fail("load", "path", expected, got, "Update eastward.")
         return document
 
-    @contextmanager
-    def loading(self, path: Path) -> Iterator[None]:
+    def load(self, path: Path, build: Callable[[dict[str, Any]], T]) -> T:
+        """Build an object from the document of a folder and its other files.
+
+        A folder that somebody replaced meanwhile, another thread or process, is read again: while one folder takes the
+        place of another, there is none for a moment, and parts of both must not be mixed.
+        """
+        for _ in range(TRIES):
+            before = _identity(path)
+            error, found = None, None
+            try:
+                found = self._built(path, build)
+            except ValueError as said:
+                error = said
+            now = _identity(path)
+            if now == before and (now is not None or not is_moved_aside(path)):
+                break
+            time.sleep(PAUSE)
+        if error is not None:
+            raise error
+        return cast("T", found)
+
+    def _built(self, path: Path, build: Callable[[dict[str, Any]], T]) -> T:
         """Turn any error of a damaged folder into one sentence."""
+        document = self.read(path)
         try:
-            yield
+            return build(document)
         except Exception as error:
             # A message about another argument stays; one about the path is about a part of this folder.
             said = str(error) if isinstance(error, ValueError) else ""
@@ -150,6 +185,15 @@ class SavedFolder:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         message = f"path of load must be a saved {self.called}; got {path.name} ({reason})."
         raise ValueError(f"{message} {self.advice}") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell one folder from another that takes its name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def plain(value: Any) -> Any:

@@ -180,7 +180,8 @@ def test_a_model_saved_in_threads_is_whole(tmp_path):
         model.save(tmp_path / "m")
         return ew.EASTClassifier.load(tmp_path / "m").predict_proba(X)
 
-    assert all(np.array_equal(found, model.predict_proba(X)) for found in in_threads(save_and_load))
+    found = in_threads(save_and_load, times=40)
+    assert all(np.array_equal(one, model.predict_proba(X)) for one in found)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 

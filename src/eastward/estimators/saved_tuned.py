@@ -49,9 +49,8 @@ def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = 
 
 def load(cls: type[T], path: Path, trusted: Sequence[str]) -> T:
     """Load the classifier in the folder ``path``."""
-    document = FOLDER.read(path)
-    with FOLDER.loading(path):
-        return _restored(cls, document, path, trusted)  # type: ignore[no-any-return]  # an instance of cls
+    found: T = FOLDER.load(path, lambda document: _restored(cls, document, path, trusted))
+    return found
 
 
 def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Sequence[str]) -> Any:

@@ -61,9 +61,8 @@ def save(model: EASTBoostingClassifier, backend: Backend, path: Path) -> None:
 
 def load(cls: type[T], path: Path) -> T:
     """Load the classifier in the folder ``path``."""
-    document = FOLDER.read(path)
-    with FOLDER.loading(path):
-        return _restored_model(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
+    found: T = FOLDER.load(path, lambda document: _restored_model(cls, document, path))
+    return found
 
 
 def _description(model: EASTBoostingClassifier) -> dict[str, Any]:

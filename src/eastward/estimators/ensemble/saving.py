@@ -56,9 +56,8 @@ def _description(model: EASTEnsembleClassifier) -> dict[str, Any]:
 
 def load(cls: type[T], path: Path) -> T:
     """Load the ensemble in the folder ``path``."""
-    document = FOLDER.read(path)
-    with FOLDER.loading(path):
-        return _described(cls, document, path)  # type: ignore[no-any-return]  # an instance of cls
+    found: T = FOLDER.load(path, lambda document: _described(cls, document, path))
+    return found
 
 
 def _described(cls: type[Any], document: dict[str, Any], path: Path) -> Any:

@@ -98,14 +98,17 @@ def _description(model: EASTClassifier) -> dict[str, Any]:
 
 def load(cls: type[T], path: Path, module: Any) -> T:
     """Load the classifier in the folder ``path``."""
-    document = FOLDER.read(path)
-    with FOLDER.loading(path):
-        tensors = load_file(path / "weights.safetensors")
-        model = _described(cls, document, tensors, module)
-        # New networks draw initial weights before the loaded ones replace them, so the generator's state is restored.
-        with seeded():
-            model.members_ = _members(model, document, tensors)
-    return model  # type: ignore[no-any-return]  # an instance of cls
+    found: T = FOLDER.load(path, lambda document: _restored(cls, document, path, module))
+    return found
+
+
+def _restored(cls: type[Any], document: dict[str, Any], path: Path, module: Any) -> Any:
+    tensors = load_file(path / "weights.safetensors")
+    model = _described(cls, document, tensors, module)
+    # New networks draw initial weights before the loaded ones replace them, so the generator's state is restored.
+    with seeded():
+        model.members_ = _members(model, document, tensors)
+    return model
 
 
 def _described(
