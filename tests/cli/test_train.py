@@ -109,6 +109,7 @@ def test_a_table_of_costs_is_the_metric(table, tmp_path):
     assert load_model(tmp_path / "m").classifier.metric_.options["cost"] == [[0, 1], [10, 0]]
 
 
+@pytest.mark.slow
 def test_a_prior_is_what_the_model_is_judged_by(table, tmp_path):
     for name, prior in (("even", "balanced"), ("said", "no=0.5,yes=0.5")):
         words = ("train", table, "-t", "fraud", "-o", tmp_path / name, "--prior", prior, *SMALL)

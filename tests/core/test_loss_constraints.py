@@ -63,6 +63,7 @@ def test_multipliers_are_saved_copied_and_shown():
 
 
 @pytest.mark.parametrize("single", [False, True])
+@pytest.mark.slow
 def test_training_keeps_a_recall_that_the_metric_alone_gives_up(single):
     X, y = rows()
     recalls = {}

@@ -181,7 +181,9 @@ def test_the_answer_is_the_same_every_time():
     np.testing.assert_array_equal(first.matrix, second.matrix)
 
 
-@pytest.mark.parametrize("subject_to", [None, "recall[b] >= 0.3, coverage >= 0.5"])
+@pytest.mark.parametrize(
+    "subject_to", [None, pytest.param("recall[b] >= 0.3, coverage >= 0.5", marks=pytest.mark.slow)]
+)
 def test_a_decision_survives_json(subject_to):
     probabilities, targets = made_up(500, 3)
     decision = ew.tune_decision(

@@ -54,6 +54,7 @@ def test_a_rule_of_costs_is_applied_to_the_changed_probabilities():
     assert torch.equal(decision.decide(probabilities), decisions.cheapest(changed, cost))
 
 
+@pytest.mark.slow
 def test_constraints_under_other_frequencies_are_kept_in_expectation():
     probabilities, targets = made_up(2000, 3)
     decision = ew.tune_decision(probabilities, targets, subject_to="predicted_rate[0] <= 0.5")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import eastward as ew
 from eastward.comparison import DEFAULT_METHODS
 from eastward.comparison.methods import BUILT_IN, Settings
@@ -19,6 +21,7 @@ def test_networks_of_the_comparison_and_of_the_ensemble_are_the_same():
     assert (model.metric.name, model.random_state) == ("f1", 3)
 
 
+@pytest.mark.slow
 def test_it_can_be_recommended(clusters):
     X, y = clusters(counts=(160, 60))
     result = ew.compare(

@@ -134,6 +134,7 @@ def test_what_no_threshold_keeps_is_said(browser, plain):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
+@pytest.mark.slow
 def test_promises_and_their_cost_are_drawn(browser, claims, tmp_path, width, scheme):
     model, X, y = claims
     model.decide_by("f1_macro", **WISHES)

@@ -181,6 +181,7 @@ def test_nonsense_anywhere_in_a_saved_document_is_refused_or_harmless(classifier
     assert tried > 150
 
 
+@pytest.mark.slow
 def test_nonsense_anywhere_in_a_task_is_refused_or_harmless(trained, tmp_path):
     model = Path(shutil.copytree(trained, tmp_path / "model"))
     document = json.loads((model / "task.json").read_text(encoding="utf-8"))

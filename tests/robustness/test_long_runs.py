@@ -15,6 +15,7 @@ from killed_commands import COMMANDS
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 def test_broken_tables_work_or_are_refused_in_one_sentence(tmp_path):
     fuzzer = Fuzzer(tmp_path)
     for number in range(4):

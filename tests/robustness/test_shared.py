@@ -137,6 +137,7 @@ def test_both_passes_of_exact_backward_draw_the_same_numbers_in_threads():
     assert all(not difference.any() for difference in in_threads(accumulated, times=40))
 
 
+@pytest.mark.slow
 def test_a_network_loads_beside_a_fit(tmp_path):
     MODELS["network"]().fit(X, Y).save(tmp_path / "m")
     expected = MODELS["network"]().fit(X, Y).predict_proba(X)
