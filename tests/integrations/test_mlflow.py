@@ -49,7 +49,11 @@ def folder(tmp_path_factory):
     model = TunedDecisionClassifierCV(tree, "f1_macro", random_state=0)
     model.fit(vectorizer.fit_transform(frame), labels)
     columns = [column.to_dict() for column in frame_columns(frame)]
-    task = {"target": "fraud", "columns": columns, "judged_by": {"name": "f1_macro"}}
+    task = {
+        "target": "fraud",
+        "columns": columns,
+        "judged_by": {"name": "f1_macro", "options": {"average": "macro"}},
+    }
     path = tmp_path_factory.mktemp("models") / "fraud"
     save_model(TableModel(model, vectorizer, task), path)
     return path

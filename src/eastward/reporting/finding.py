@@ -59,7 +59,7 @@ def finding(
     judgement = _judgement(score, constant["value"], metric)
     sentences = {
         "better": f"Use this model: {title} {reached} on new rows, clearly better than {without} for {always}.",
-        "unclear": f"Not proven: {title} {reached} on new rows, against {without} for {always}; the gap may be chance.",
+        "unclear": f"Not proven: {title} {reached} on new rows, against {without} for {always}; perhaps by chance.",
         "worse": f"Do not use this model: {title} {reached} on new rows, while {always} reaches {without}.",
     }
     sentence = sentences[judgement]
