@@ -26,7 +26,7 @@ hypothesis.settings.load_profile("repeatable")
 # A quick test is not marked slow, and is one of a few cases of its table. A mistake that shows in one row of a table
 # mostly shows in others, too; `make rest` runs them all. A table in which every row is a message or a kind of its own
 # is marked whole.
-QUICK_CASES = 3
+QUICK_CASES = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

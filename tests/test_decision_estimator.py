@@ -292,6 +292,7 @@ def test_a_prefit_model_may_know_more_classes_than_the_data_show(four_classes):
         quick(fitted, cv="prefit").fit(X_held, y_held + 1)
 
 
+@pytest.mark.slow
 def test_a_frozen_model_survives_clone_and_grid_search(four_classes):
     X, X_held, y, y_held = four_classes
     frozen = FrozenEstimator(GaussianNB().fit(X, y))

@@ -116,6 +116,7 @@ def test_a_balanced_prior_shifts_the_logits_of_a_plainly_trained_network():
     assert result.report["believed"] == "training"
 
 
+@pytest.mark.slow
 def test_a_network_trained_on_balanced_batches_is_known_as_one():
     X, y = clusters((400, 60, 20), spread=2.0)
     weight = (1 / torch.bincount(y).float())[y]
@@ -221,6 +222,7 @@ def test_ctrl_c_keeps_the_best_so_far():
 
 
 @pytest.mark.parametrize("kind", ["three classes", pytest.param("stream", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     network, train, valid, _ = KINDS[kind]()
     options = {"epochs": 6, "learning_rate": 1e-2, "evidence": EVERYTHING, "stages": ("network",)}

@@ -135,6 +135,7 @@ def test_balanced_weights_are_scikit_learns_and_are_taken_back(classes):
     assert away[0] < away[1] / 2
 
 
+@pytest.mark.slow
 def test_weights_go_only_where_held_out_rows_favour_none():
     X, y = table()
     kept = quick(guard=1e6).fit(X, y)

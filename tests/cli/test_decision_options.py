@@ -25,6 +25,7 @@ def predicted(folder, table, out, *words) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("wish", [("--abstain-cost", "0.1"), ("--coverage", "0.7")])
+@pytest.mark.slow
 def test_rows_can_be_left_to_a_person(table, tmp_path, wish):
     folder, summary = trained_with(table, tmp_path / "model", "-m", "accuracy", *wish)
     curve = summary["training"]["coverage_curve"]

@@ -47,6 +47,7 @@ def test_the_card_says_what_the_model_is_for_and_where_it_ends(trained):
     assert "No constraints were asked for." in card
 
 
+@pytest.mark.slow
 def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL)
     assert done.code == 0, done.err
@@ -73,6 +74,7 @@ def test_batches_too_small_for_a_class_are_in_the_report_and_on_the_screen(tmp_p
     assert "most batches of 32 rows hold no row" in page
 
 
+@pytest.mark.slow
 def test_a_program_gets_one_document(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL, "--json")
     assert done.code == 0, done.err

@@ -73,6 +73,7 @@ def test_what_cannot_be_compared_is_refused(wish, message):
 
 
 @pytest.mark.parametrize("wish", [{"abstain_cost": 0.3}, {"coverage": 0.8, "confidence": 0.8}])
+@pytest.mark.slow
 def test_rows_may_be_left_to_somebody_at_their_cost(wish):
     X, y = make_classification(400, weights=[0.6], flip_y=0.1, random_state=0)
     y = np.where(y, "yes", "no")

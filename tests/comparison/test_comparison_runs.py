@@ -396,6 +396,7 @@ def test_an_only_row_of_a_class_is_trained_on():
     assert [cell["error"] for cell in quick(X, y).cells] == [None] * 6
 
 
+@pytest.mark.slow
 def test_a_time_budget_stops_networks_and_is_said_where_it_cannot():
     X, y = overlapping(300)
 

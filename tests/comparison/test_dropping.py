@@ -53,6 +53,7 @@ def test_in_simulation_half_of_the_fits_are_saved_at_next_to_no_cost():
 
 
 @pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.slow
 def test_a_method_without_a_chance_is_left_out_unless_all_are_asked_for(thorough):
     X, y = blobs(90)
     methods = [("nobody", Majority()), "logistic_regression", "random_forest"]

@@ -30,6 +30,7 @@ def measured(cells):
 
 
 @pytest.mark.parametrize("split", [0, 1])
+@pytest.mark.slow
 def test_cells_are_those_of_two_trainings(problem, split):
     methods = [BUILT_IN[name] for name in PAIR]
     together = run_cells(problem, methods, split, None, ["", ""])

@@ -97,6 +97,7 @@ def test_bad_input_gets_one_clear_sentence(message):
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
+@pytest.mark.slow
 def test_a_decision_keeps_its_constraints_and_says_so(num_classes):
     probabilities, targets = made_up(2000, num_classes)
     wish = "recall[1] >= 0.8, precision[1] >= 0.2"

@@ -32,6 +32,7 @@ def test_a_decision_for_other_frequencies_is_nearly_that_of_labels(old, new):
     assert corrected == pytest.approx(labelled_value, abs=0.01)
 
 
+@pytest.mark.slow
 def test_several_classes_are_solved_again():
     old, new = [0.6, 0.3, 0.1], [0.1, 0.3, 0.6]
     probabilities, targets = made_up(2000, 3, prior=old)

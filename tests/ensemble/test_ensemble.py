@@ -52,6 +52,7 @@ def test_probabilities_are_the_mean_of_the_parts_calibrated(fitted, clusters):
     assert fitted.predict_proba(X) == pytest.approx(calibrated)
 
 
+@pytest.mark.slow
 def test_no_class_is_given_up(quick, clusters):
     """Labels of the rarest classes are noise: offsets that follow their few rows would leave some of them out."""
     X, y = clusters(counts=(120, 60, 12, 9, 7, 5))
@@ -170,6 +171,7 @@ def test_score_is_the_metric_of_the_predictions(fitted, clusters):
     assert fitted.score(X, y) == pytest.approx(f1_score(y, fitted.predict(X), average="macro"))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model(quick, clusters):
     X, y = clusters()
     first, second = quick().fit(X, y), quick().fit(X, y)
@@ -205,6 +207,7 @@ def test_without_a_tuned_decision_the_most_probable_class_is_predicted(quick, cl
     assert (model.predict(X) == model.classes_[model.predict_proba(X).argmax(1)]).all()
 
 
+@pytest.mark.slow
 def test_the_label_share_decides_what_offsets_are_tuned_for(quick, clusters):
     X, y = clusters()
     by_labels = quick(label_share=1.0).fit(X, y)

@@ -43,6 +43,7 @@ def test_three_ways_to_say_balanced_are_one(prior):
     assert "equal class frequencies" in said.summary()
 
 
+@pytest.mark.slow
 def test_a_balanced_test_is_decided_better_with_its_prior():
     X, y = long_tailed(2400)
     train, test = slice(0, 900), slice(900, None)

@@ -145,6 +145,7 @@ print(kernel_for("cpu", "top2").__name__)
     ("wanted", "shown"),
     [("auto", "eastward.kernels.plain"), ("numba", "needs numba: install it with  pip install")],
 )
+@pytest.mark.slow
 def test_without_numba_plain_pytorch_is_taken_unless_numba_is_asked_for(wanted, shown):
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA],

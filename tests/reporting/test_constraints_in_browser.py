@@ -13,7 +13,8 @@ import eastward as ew
 from eastward.reporting import evaluation_summary, report_summary, write_report
 from eastward.reporting.training_words import training_words
 
-pytestmark = pytest.mark.usefixtures("browser")
+# A browser takes a second to open a page: these belong to `make rest`.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browser")]
 
 WISHES = {"subject_to": "recall[fraud] >= 0.7", "coverage": 0.8}
 

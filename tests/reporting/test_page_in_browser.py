@@ -18,7 +18,8 @@ from PIL import Image
 import eastward as ew
 from eastward.reporting import evaluation_summary, report_summary, write_report
 
-pytestmark = pytest.mark.usefixtures("browser")
+# A browser takes a second to open a page: these belong to `make rest`.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browser")]
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +263,7 @@ def test_the_matrix_is_one_stop_of_the_tab_key_and_arrows_walk_in_it(browser, re
         assert "rows of benign decided as benign" in page.locator("#matrix-status").inner_text()
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text_and_commands_stay_quoted(browser, tmp_path):
     path = write_report(hostile_summary(), tmp_path / "report.html")
     with opened(browser, path) as page:
