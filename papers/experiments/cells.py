@@ -29,6 +29,8 @@ from papers.experiments.training import Plan, predict_logits, train_network
 __all__ = ["CellBook", "cell_key", "describe_cell", "run_cell"]
 
 Cell = dict[str, Any]
+# Settings that matter only when the epochs of cross-entropy are over.
+AFTER_WARM = ("method", "max_epochs", "patience", "rate_after_warm", "select")
 # Rows of our own: what users of the library get.
 OWN_ESTIMATORS = {"network": "EASTClassifier", "ensemble": "EASTEnsembleClassifier"}
 
@@ -75,6 +77,24 @@ def cell_key(cell: Cell) -> str:
     True
     """
     return hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def warm_key(cell: Cell) -> str | None:
+    """A name for the epochs of cross-entropy with which ``cell`` begins; None where it can share them with no other.
+
+    Examples
+    --------
+    >>> first, second = ({"method": name, "trial": 0} for name in ("f1_warm", "ce_longer"))
+    >>> warm_key(first) == warm_key(second) != warm_key(first | {"trial": 1})
+    True
+    """
+    method = METHODS[cell["method"]]
+    if not method.plan.get("warm_epochs") or method.plan.get("select", "loss") == "loss":
+        return None
+    shared: Cell = {name: value for name, value in cell.items() if name not in AFTER_WARM}
+    shared |= {name: value for name, value in method.plan.items() if name not in AFTER_WARM}
+    shared |= {"one_logit": method.one_logit, "network_ending": method.network_ending}
+    return f"warm-{cell_key(shared)}"
 
 
 class CellBook:
@@ -198,7 +218,13 @@ def _network(cell: Cell, split: Split, checkpoint: Path | None) -> dict[str, Any
     watch = epoch_watch(cell["method"], criterion, split) if watched else None
     plan = _plan(cell, watch)
     outcome = train_network(
-        network, criterion, split, plan, seed=cell["trial"], checkpoint=checkpoint
+        network,
+        criterion,
+        split,
+        plan,
+        seed=cell["trial"],
+        checkpoint=checkpoint,
+        warm_start=_warm_start(cell, checkpoint),
     )
     scores, collapsed = _network_scores(network, split, method, plan.precision)
     scores |= {
@@ -224,6 +250,12 @@ def _network(cell: Cell, split: Split, checkpoint: Path | None) -> dict[str, Any
         "scores": scores,
         **more,
     }
+
+
+def _warm_start(cell: Cell, checkpoint: Path | None) -> Path | None:
+    """Beside the cell's own checkpoint, if other losses start from the same network."""
+    key = warm_key(cell)
+    return None if key is None or checkpoint is None else checkpoint.with_name(f"{key}.pt")
 
 
 def _rows_seen(plan: Plan, split: Split) -> int:

@@ -316,6 +316,23 @@ AFTER_CROSS_ENTROPY = {
     "rate_after_warm": 0.2,
     "select": "score",
 }
+BETAS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+def _preferences_after_cross_entropy() -> dict[str, Method]:
+    """Preferences that start from a trained network; the last epoch counts, because macro-F1 would undo them."""
+    plan = {**AFTER_CROSS_ENTROPY, "select": "last"}
+    wanted = [("dog", beta) for beta in BETAS] + [("frog", beta) for beta in (0.25, 5.0)]
+    return {
+        f"after_{name}_{beta:g}": Method(
+            f"CE, then F-beta*, {name} {beta:g}",
+            partial(_preference, name, beta),
+            plan=plan,
+            ours=True,
+        )
+        for name, beta in wanted
+    }
+
 
 _GROUPS: tuple[dict[str, Method], ...] = (
     {
@@ -396,8 +413,9 @@ _GROUPS: tuple[dict[str, Method], ...] = (
     },
     {
         f"beta_{beta:g}": Method(f"β = {beta:g}", partial(_one_beta, beta), annealed=True)
-        for beta in (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+        for beta in BETAS
     },
+    _preferences_after_cross_entropy(),
     {
         f"surrogate_{beta:g}": Method(f"surrogate F{beta:g}", partial(_surrogate, beta))
         for beta in (0.5, 1.0, 2.0, 3.0)

@@ -21,8 +21,11 @@ from papers.experiments.stopping import stopping_for
 __all__ = ["Outcome", "Plan", "predict_logits", "train_network"]
 
 EVALUATION_ROWS = 4096
+WARM_LOSS = nn.CrossEntropyLoss()
 # What a checkpoint keeps by its own `state_dict`.
 STATEFUL = ("network", "criterion", "optimizer", "stopping")
+# What epochs of cross-entropy change: neither the loss that follows nor its stopping has begun.
+WARM = ("network", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class Plan:
         Half of each batch from the rarest class (two classes), or equally many of each.
     exact_batches : int
         One step for so many batches, with the gradient of their common table (`exact_backward`).
-    select : {"loss", "score"}
-        What chooses the epoch that is kept: the validation loss, as in the papers, or the validation F1.
+    select : {"loss", "score", "last"}
+        Which epoch is kept: the one with the lowest validation loss, as in the papers, or with the highest validation
+        F1, or the last.
     precision : {"float32", "bfloat16"}
         Of the network's own arithmetic; the loss is computed in float32 either way.
     max_steps : int, optional
@@ -110,6 +114,7 @@ def train_network(
     *,
     seed: int,
     checkpoint: Path | None = None,
+    warm_start: Path | None = None,
 ) -> Outcome:
     """Train ``network`` in place; it ends with the weights of its best epoch.
 
@@ -127,6 +132,10 @@ def train_network(
         Of the order of rows.
     checkpoint : Path, optional
         A file that is written every few minutes; where it is found, training goes on from there, to the same end.
+    warm_start : Path, optional
+        A file with the network as the epochs of cross-entropy left it. Losses that start from the same network share
+        it: the first one writes it, the others begin there, with the same result. Not for ``select="loss"``, where
+        the loss also judges those epochs.
 
     Returns
     -------
@@ -136,10 +145,14 @@ def train_network(
     state = _UnderWay(network, criterion, plan, seed)
     if checkpoint is not None and checkpoint.exists():
         state.load(checkpoint)
+    elif warm_start is not None and warm_start.exists():
+        state.load_warm(warm_start)
     started = time.process_time() - state.outcome.seconds
     while not state.stopping.finished and state.outcome.epochs < plan.max_epochs + plan.warm_epochs:
         state.one_epoch(split)
         state.outcome.seconds = time.process_time() - started
+        if warm_start is not None and state.outcome.epochs == plan.warm_epochs:
+            state.save_warm(warm_start)
         if checkpoint is not None:
             state.save(checkpoint)
     state.outcome.finished = state.stopping.finished
@@ -169,12 +182,14 @@ class _UnderWay:
             self.criterion.temperature = self.stopping.temperature
         if outcome.epochs == plan.warm_epochs > 0:
             self.optimizer.param_groups[0]["lr"] = plan.learning_rate * plan.rate_after_warm
-        loss = nn.functional.cross_entropy if warm else self.criterion
+        loss = WARM_LOSS if warm else self.criterion
         train_loss = _one_epoch(
             self.network, loss, self.optimizer, split.train, plan, self.generator
         )
-        judged = _judged(self.network, self.criterion, split.valid, plan)
-        value = judged["valid_loss"] if plan.select == "loss" else -judged["valid_f1"]
+        judge = self.criterion if plan.select == "loss" else loss
+        judged = _judged(self.network, judge, split.valid, plan)
+        values = {"loss": judged["valid_loss"], "score": -judged["valid_f1"]}
+        value = values.get(plan.select, -float(outcome.epochs))
         if value < self.lowest:
             self.lowest, self.best = value, copy.deepcopy(self.network.state_dict())
             outcome.valid_loss = judged["valid_loss"]
@@ -187,14 +202,28 @@ class _UnderWay:
     def save(self, path: Path) -> None:
         """Write it, unless the last file is younger than two minutes."""
         if is_due(path):
-            document = {name: getattr(self, name).state_dict() for name in STATEFUL}
-            plain = {"outcome": vars(self.outcome), "best": self.best, "lowest": self.lowest}
-            save_checkpoint(path, {**document, **plain}, self.generator)
+            save_checkpoint(path, self._document(STATEFUL), self.generator)
 
     def load(self, path: Path) -> None:
         """Go on from there."""
-        document = load_checkpoint(path, self.generator)
-        for name in STATEFUL:
+        self._take(load_checkpoint(path, self.generator), STATEFUL)
+
+    def save_warm(self, path: Path) -> None:
+        """Write what cross-entropy left, for every loss that starts there."""
+        save_checkpoint(path, self._document(WARM), self.generator)
+
+    def load_warm(self, path: Path) -> None:
+        """Start there."""
+        self._take(load_checkpoint(path, self.generator), WARM)
+        if self.plan.select == "last":
+            self.lowest = float("inf")
+
+    def _document(self, names: tuple[str, ...]) -> dict[str, Any]:
+        plain = {"outcome": vars(self.outcome), "best": self.best, "lowest": self.lowest}
+        return {name: getattr(self, name).state_dict() for name in names} | plain
+
+    def _take(self, document: dict[str, Any], names: tuple[str, ...]) -> None:
+        for name in names:
             getattr(self, name).load_state_dict(document[name])
         vars(self.outcome).update(document["outcome"])
         self.best, self.lowest = document["best"], document["lowest"]

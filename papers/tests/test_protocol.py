@@ -13,7 +13,7 @@ from torch import nn
 import eastward as ew
 from papers.data.generated import write_generated
 from papers.experiments import EXPERIMENTS, Run, get
-from papers.experiments.cells import CellBook, describe_cell
+from papers.experiments.cells import CellBook, describe_cell, warm_key
 from papers.experiments.design import Claim
 from papers.experiments.efforts import SCALES, effort_for, grid_points
 from papers.experiments.figures import Figure, parse_figures, pooled_distance, verdict
@@ -322,6 +322,37 @@ def test_a_network_that_was_stopped_goes_on_to_the_same_end(annealed, tmp_path, 
         torch.equal(a, b) for a, b in zip(network.parameters(), resumed.parameters(), strict=True)
     )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("select", ["score", "last"])
+def test_losses_share_the_epochs_of_cross_entropy_they_start_with(select, tmp_path):
+    """A loss that finds the network of another one's start ends as if it had trained that itself."""
+    plan = Plan(50, 0.05, 3, 9, warm_epochs=2, rate_after_warm=0.2, select=select)
+
+    def train(metric, warm_start):
+        torch.manual_seed(3)
+        network = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+        outcome = train_network(
+            network, ew.EASTLoss(metric), blobs(), plan, seed=3, warm_start=warm_start
+        )
+        return outcome.history, network.state_dict()
+
+    shared = tmp_path / "warm.pt"
+    train("accuracy", shared)
+    for metric in ("f1", "matthews_corrcoef"):
+        alone, started = train(metric, None), train(metric, shared)
+        assert alone[0] == started[0]
+        assert all(torch.equal(alone[1][name], started[1][name]) for name in alone[1])
+
+
+def test_the_start_by_cross_entropy_knows_everything_that_it_depends_on():
+    panel = next(p for p in get("east-table1").panels if p.data == "cifar10")
+    effort = effort_for("cpu", panel, "f1_warm")
+    cell = describe_cell(panel, "f1_warm", effort, grid_points(effort)[0]) | {"trial": 0}
+    assert warm_key(cell) == warm_key(cell | {"method": "after_dog_5"})
+    assert warm_key(cell | {"method": "ce"}) is None
+    for name in ("data", "width", "dropout", "batch_size", "learning_rate", "trial", "precision"):
+        assert warm_key(cell | {name: "another"}) != warm_key(cell)
 
 
 def test_same_seed_same_network():
