@@ -134,7 +134,9 @@ def read_cocktail_frames(folder: Path | None) -> Frames:
         together.append(_together(names, groups[time]))
     if len({len(frame) for frame in people}) != 1:
         found = f"between {min(map(len, people))} and {max(map(len, people))}"
-        _checks.fail("read_cocktail_frames", PEOPLE_FILE, "equally many people each time", found)
+        _checks.fail(
+            "read_cocktail_frames", PEOPLE_FILE, "the same number of people at each time", found
+        )
     return Frames(
         np.stack(people).astype(np.float32), np.stack(together), np.array(times, dtype=np.float64)
     )

@@ -123,7 +123,7 @@ def _imbalance() -> Experiment:
         (*adult, frauds, cover),
         (
             (
-                "All negatives, and so many positives as the ratio allows, in training, validation and test rows. "
+                "All negatives, and as many positives as the ratio allows, in training, validation and test rows. "
                 "At least 60 test positives each. An epoch of the credit cards and of Covertype has 200 batches."
             ),
             BY_SCORE,

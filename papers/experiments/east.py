@@ -18,12 +18,12 @@ METRIC_ROWS = ("f1_east", "accuracy_east", "mcc_east", "dice", "ce")
 BINARY_NOTES = (
     (
         "64 % training, 16 % validation and 20 % test rows, stratified. Each trial has a split, initial weights and an "
-        "order of rows of its own, the same for all rows of the table; the paper has one split, so that its deviations "
-        "do not contain the luck of it. Adult: the official test file."
+        "order of rows of its own, shared by all rows of the table. The paper has one split, so its "
+        "deviations do not include the luck of the split. Adult: the official test file."
     ),
     (
-        "Dice is taken of each sample over its classes, as the published code does: so read, it learns nothing from "
-        "negatives and collapses, as in the paper. Dice by class, V-Net's own formula, is our addition."
+        "Dice is taken of each sample over its classes, as the published code does. Read this way, it learns nothing "
+        "from negatives and collapses, as in the paper. Dice by class, V-Net's own formula, is our addition."
     ),
 )
 BINARY = ("f1", "accuracy", "mcc")
@@ -192,7 +192,7 @@ def table3() -> Experiment:
         )
     return Experiment(
         "east-table3",
-        "Classifiers that are no networks, on four binary tables",
+        "A random forest and a linear classifier, on four binary tables",
         f"{SECOND}, Table 3",
         tuple(panels),
         (

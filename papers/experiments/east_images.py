@@ -182,7 +182,7 @@ def _table2() -> Experiment:
     claims = (Claim("f1_east", "forest", "f1_macro"), Claim("f1_east", "ccs", "f1_macro"))
     return Experiment(
         "east-table2",
-        "Classifiers that are no networks, on pictures",
+        "A random forest and a linear classifier, on images",
         f"{SECOND}, Table 2",
         _panels(TABLE2, scores, claims),
         ("RF and CCS see the principal components that explain 80 % of the variance.",),

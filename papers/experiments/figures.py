@@ -12,7 +12,7 @@ __all__ = ["Figure", "figure_of", "parse_figures", "pooled_distance", "verdict"]
 
 # A figure printed with two digits is off by up to 0.005, which is a standard deviation of 0.01 / sqrt(12).
 ROUNDING = 0.01 / math.sqrt(12)
-# Differences within so many pooled standard deviations are no differences.
+# Two figures within this many pooled standard deviations count as the same.
 TOLERANCE = 2.0
 
 

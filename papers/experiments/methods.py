@@ -48,7 +48,7 @@ class Method:
     label : str
         In the table.
     make : callable or None
-        Problem to loss; None for classifiers that are no networks.
+        Problem to loss; None for classifiers other than networks.
     annealed : bool
         Whether the temperature falls.
     one_logit : bool
@@ -285,7 +285,10 @@ def _remedies() -> dict[str, Method]:
 
 
 def _many_classes() -> dict[str, Method]:
-    """F1 as a loss with hundreds of classes, and what may help; equally many epochs, kept by validation macro-F1."""
+    """F1 as a loss with hundreds of classes, and what may help.
+
+    All have the same number of epochs, and validation macro-F1 chooses one of them.
+    """
     plan = {"select": "score"}
     warm = {**plan, "warm_epochs": 10, "max_epochs": 10}
     return {

@@ -70,7 +70,7 @@ class ThreeChannels(nn.Module):
 
 
 class FrameNetwork(nn.Module):
-    """The graph network on frames ``(N, people, 4)`` in which all have equally many people."""
+    """The graph network on frames ``(N, people, 4)`` in which every frame has the same number of people."""
 
     def __init__(self, outputs: int, hidden: int = 64) -> None:
         super().__init__()

@@ -131,12 +131,12 @@ def load_split(
     verify : bool, default=True
         Refuse files without the published class balance.
     samples : int, optional
-        Use so many rows only, of every class its share; where that leaves less than a row for a part, whole classes.
+        Number of rows to use, with every class at its share. Too few rows for that keep whole classes instead.
     official_test : bool, default=False
         Test on the owners' test pictures, validate on a tenth of the others (Lee's protocol). Tables whose owners set
         test rows apart (Adult) always use those.
     options : mapping, optional
-        For the loader; ``negatives_each`` keeps one positive for so many negatives, and ``balanced_test`` thins the
+        For the loader; ``negatives_each`` keeps one positive for this many negatives, and ``balanced_test`` thins the
         training and validation rows only.
     how : {"random", "time"}, default="random"
         Test rows at random, or a stretch of a fifth of the time that moves on by a tenth with each seed.
@@ -196,7 +196,7 @@ def _stretches(groups: Any, seed: int) -> tuple[Any, Any, Any]:
 
 
 def _whole_classes(targets: Any, classes: Any, samples: int, seed: int) -> tuple[Any, Any, Any]:
-    """Rows of as many classes as have so many together; targets and names of these classes alone."""
+    """Rows of the first classes that fill the number of samples, with the targets and names of these classes."""
     order = np.random.default_rng(seed).permutation(len(classes))
     sizes = np.bincount(targets, minlength=len(classes))[order].cumsum()
     kept = np.sort(order[: max(2, int((sizes <= samples).sum()))])

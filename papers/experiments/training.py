@@ -37,7 +37,7 @@ class Plan:
     batch_size, learning_rate : number
         As searched by the papers.
     max_epochs, patience : int
-        At most, and without a lower validation loss.
+        The limit of epochs, and how many without a lower validation loss end training.
     optimizer : {"adamw", "adam", "sgd"}
         EAST's, Bridging the Gap's, or Lee's (momentum 0.9, weight decay 1e-4).
     annealed : bool
@@ -46,22 +46,22 @@ class Plan:
     schedule : {"plateau", "linear", "cosine"}
         How it cools: on plateaus as in the paper, or from ``start`` to ``end`` within ``max_epochs``.
     warm_epochs : int
-        So many epochs of cross-entropy first.
+        Epochs of cross-entropy before the loss takes over.
     rate_after_warm : float
         The learning rate is multiplied by this when they are over.
     stratified : bool
-        Half of each batch from the rarest class (two classes), or equally many of each.
+        Draw the same number of rows of every class for each batch.
     exact_batches : int
-        One step for so many batches, with the gradient of their common table (`exact_backward`).
+        Batches per optimiser step; the gradient is that of their common table (`exact_backward`).
     select : {"loss", "score", "last"}
         Which epoch is kept: the one with the lowest validation loss, as in the papers, or with the highest validation
         F1, or the last.
     precision : {"float32", "bfloat16"}
         Of the network's own arithmetic; the loss is computed in float32 either way.
     max_steps : int, optional
-        At most so many batches in an epoch.
+        The largest number of batches in an epoch.
     max_valid : int, optional
-        Judge by so many validation rows.
+        The largest number of validation rows to judge by.
     augment : callable, optional
         Pictures and a generator to pictures.
     watch : callable, optional
@@ -131,7 +131,7 @@ def train_network(
     seed : int
         Of the order of rows.
     checkpoint : Path, optional
-        A file that is written every few minutes; where it is found, training goes on from there, to the same end.
+        A file that is written every few minutes. If it exists, training resumes from it and ends with the same weights.
     warm_start : Path, optional
         A file with the network as the epochs of cross-entropy left it. Losses that start from the same network share
         it: the first one writes it, the others begin there, with the same result. Not for ``select="loss"``, where
@@ -252,7 +252,7 @@ def _batches(part: Part, plan: Plan, generator: torch.Generator) -> Iterator[Ten
 
 
 def _stratified(targets: Tensor, plan: Plan, generator: torch.Generator) -> Iterator[Tensor]:
-    """Draw batches with equally many rows of every class, with repetition, as many as the rows would fill."""
+    """Draw batches with the same number of rows of every class, with repetition, as many as an epoch has."""
     classes = [torch.nonzero(targets == k).flatten() for k in targets.unique()]
     each = max(1, plan.batch_size // len(classes))
     for _ in range(max(1, round(len(targets) / plan.batch_size))):
