@@ -177,7 +177,9 @@ class KeptConstraint:
     def __str__(self) -> str:
         constraint = self.constraint
         left = re.split(">=|<=", constraint.text)[0].strip()
-        claim = f"{left} {'≥' if constraint.at_least else '≤'} {constraint.bound:.2f}"
+        # Two digits, as people write bounds, or all of them: 0.999 is not 1.00.
+        bound = max(f"{constraint.bound:.2f}", f"{constraint.bound:g}", key=len)
+        claim = f"{left} {'≥' if constraint.at_least else '≤'} {bound}"
         if self.confidence is None:
             return f"{claim} expected: {self.value:.2f}"
         sure = f"{100 * self.confidence:g} % confidence"

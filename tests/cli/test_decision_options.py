@@ -60,16 +60,32 @@ def test_other_frequencies_change_decisions_and_probabilities(table, tmp_path):
     rarer = predicted(folder, table, tmp_path / "rarer.csv", "--prior", "no=0.97,yes=0.03")
     assert (rarer["prediction"] == "yes").sum() < (before["prediction"] == "yes").sum()
     assert (rarer["probability_yes"] < before["probability_yes"]).all()
+    wrong = run("predict", folder, table, "-o", tmp_path / "no.csv", "--prior", "no=0.5,yes=0.3")
+    assert (wrong.code, "--prior of predict must be a distribution" in wrong.err) == (2, True)
+
+
+def test_frequencies_found_in_the_rows_are_told_with_their_doubts(table, tmp_path):
+    folder, _ = trained_with(table, tmp_path / "model", "-m", "f1")
+    frame = pd.read_csv(table)
+    for rows, doubts in ((frame.head(4), True), (pd.concat([frame] * 10), False)):
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        words = (tmp_path / "rows.csv", "-o", tmp_path / "out.csv", "--prior", "auto")
+        done = run("predict", folder, *words)
+        assert done.code == 0
+        assert "class frequencies found in these rows: no 0." in " ".join(done.err.split())
+        assert (
+            f"{len(rows)} rows cannot tell how frequent" in " ".join(done.err.split())
+        ) == doubts
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--coverage", "1.5"), "coverage .* must be strictly between 0 and 1; got 1.5"),
-        (("--abstain-cost", "-1"), "abstain_cost .* must be >= 0; got -1"),
+        (("--coverage", "1.5"), "--coverage of train must be strictly between 0 and 1; got 1.5"),
+        (("--abstain-cost", "-1"), "--abstain-cost of train must be >= 0; got -1"),
         (("--subject-to", "recall[maybe] >= 0.9"), "must be about known classes"),
         (("--subject-to", "recall[yes] >= 1.5"), "must be .*; got .*1.5"),
-        (("--subject-to", "recall of yes"), "subject_to .* must be"),
+        (("--subject-to", "recall of yes"), "--subject-to of train must be"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_sentence(table, tmp_path, words, message):

@@ -179,7 +179,18 @@ def test_what_cannot_be_shown_is_an_error_with_the_best_value():
     with pytest.warns(UserWarning, match="The closest rule is used"):
         decision = ew.tune_decision(probabilities, targets, "f1", on_infeasible="best", **wish)
     assert not decision.constraints[0].holds
-    assert "not shown with 95 % confidence" in str(decision)
+    assert "recall[1] ≥ 0.99 not shown with 95 % confidence" in str(decision)
+    both = {"subject_to": "recall[1] >= 0.9, precision[1] >= 0.95"}
+    with pytest.raises(ValueError, match="of which the closest rule proves 0") as caught:
+        ew.tune_decision(probabilities, targets, "f1", **both)
+    assert "at best" not in str(caught.value), "either of them alone could be kept better"
+
+
+@pytest.mark.parametrize(("bound", "words"), [(0.9, "≥ 0.90"), (0.999, "≥ 0.999"), (1, "≥ 1.00")])
+def test_a_bound_is_said_as_it_was_written(bound, words):
+    (constraint,) = parse_constraints("f", f"recall[1] >= {bound}", 2)
+    kept = constraint.judged(torch.tensor([[50.0, 0.0], [0.0, 50.0]]), 0.95)
+    assert f"recall[1] {words} " in str(kept)
 
 
 def test_weights_that_differ_prove_less():

@@ -190,7 +190,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_fitted(kind, case):
 def test_probabilities_and_priors_of_the_wrong_shape_are_named(fitted):
     model, X, _ = fitted
     for prior in ([0.5, 0.2, 0.3], [0.5, 0.2], [1.5, -0.5]):
-        with pytest.raises(ValueError, match=r"prior of Decision\.with_prior must be"):
+        with pytest.raises(ValueError, match="prior of predict must be"):
             model.predict(X, prior=prior)
     with pytest.raises(ValueError, match="rows that sum to one"):
         model.labels_of(np.full((3, 2), 0.2))

@@ -30,6 +30,7 @@ NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" f
 # Functions that a person at the command line does not know, and how their arguments are called there.
 INNER = re.compile(
     r"^(\w+)((?: '[^']*')?) of (?:load_task|load_model|read_table|metrics\.get|Decision\.with_prior) must"
+    r"|^(subject_to|abstain_cost|coverage|prior) of \w+ must"
 )
 CALLED = {
     "source": "the file",
@@ -84,7 +85,7 @@ def in_words_of_the_command(sentence: str, command: str) -> str:
     found = INNER.match(sentence)
     if found is None:
         return sentence
-    argument, value = found.groups()
+    argument, value = found[1] or found[3], found[2] or ""
     option = CALLED.get(argument, f"--{argument.replace('_', '-')}")
     return f"{option}{value} of {command} must{sentence[found.end() :]}"
 

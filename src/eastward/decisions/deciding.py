@@ -97,8 +97,9 @@ def tune_decision(
         classes and zero for more, where each class has few labels. The frequencies of the labels count in any case.
     guard : float, optional
         Keep the most probable class unless the cross-validated gain exceeds this many standard errors. There is no
-        guard by default, because folds of few rows are too noisy a judge and cost more than they save. A guard does not
-        apply to constraints, abstention, and metrics that are sums over rows (accuracy, costs).
+        guard by default, because folds of few rows are too noisy a judge and cost more than they save; so the decision
+        may be worse than the most probable class on the very rows that tuned it. A guard does not apply to constraints,
+        abstention, and metrics that are sums over rows (accuracy, costs).
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -168,6 +169,7 @@ def tuned_decision(
     on_infeasible: str,
     guard: float | None,
     judged: bool = False,
+    caller: str = _CALLER,
 ) -> Tuned:
     """Run :func:`tune_decision` on checked input; ``judged`` estimates its gain even without a guard."""
     correction = frequency_correction(sample.scores, sample.targets, sample.weight)
@@ -177,7 +179,9 @@ def tuned_decision(
     kept: tuple[KeptConstraint, ...] = ()
     matrix = tuner.matrix(sample)
     if tuner.objective.constraints:
-        matrix, kept = keep_constraints(tuner, sample, matrix, level, on_infeasible)
+        matrix, kept, proven = keep_constraints(tuner, sample, matrix, level)
+        if not proven:
+            _say_infeasible(caller, kept, on_infeasible)
     elif not tuner.needs_no_evidence(sample.num_classes):
         if len(sample.targets) >= FEWEST_ROWS and (judged or guard is not None):
             evidence = cross_validated(tuner, sample, plain)
@@ -219,9 +223,12 @@ def _normalised(joint: Tensor) -> Tensor:
 
 
 def keep_constraints(
-    tuner: Tuner, sample: Sample, hint: Tensor, confidence: float, on_infeasible: str
-) -> tuple[Tensor, tuple[KeptConstraint, ...]]:
-    """Find the best rule that provably keeps every constraint on held-out rows, with the proofs."""
+    tuner: Tuner, sample: Sample, hint: Tensor, confidence: float
+) -> tuple[Tensor, tuple[KeptConstraint, ...], bool]:
+    """Find the best rule that provably keeps every constraint on held-out rows, or else the closest one.
+
+    Returns the rule, what the rows say about each constraint, and whether they prove all of them.
+    """
     objective = tuner.objective
     beliefs = Beliefs.of(sample, tuner.label_share)
 
@@ -240,16 +247,15 @@ def keep_constraints(
     rule = best or closest_rule(found, objective, margins)
     counted = label_table(sample, rule.matrix)
     kept = tuple(one.judged(counted, confidence) for one in objective.constraints)
-    if best is None:
-        _say_infeasible(kept, on_infeasible)
-    return rule.matrix, kept
+    return rule.matrix, kept, best is not None
 
 
-def _say_infeasible(kept: tuple[KeptConstraint, ...], on_infeasible: str) -> None:
+def _say_infeasible(caller: str, kept: tuple[KeptConstraint, ...], on_infeasible: str) -> None:
     broken = [one for one in kept if not one.holds]
+    alone = len(kept) == 1
     got = "; ".join(
-        f"{one.constraint.text!r}, of which they prove {one.proven:.3f} at best "
-        f"({one.value:.3f} on {one.rows:.0f} rows)"
+        f"{one.constraint.text!r}, of which {'they prove' if alone else 'the closest rule proves'} "
+        f"{one.proven:.3f}{' at best' if alone else ''} ({one.value:.3f} on {one.rows:.0f} rows)"
         for one in broken
     )
     expected = (
@@ -261,7 +267,7 @@ def _say_infeasible(kept: tuple[KeptConstraint, ...], on_infeasible: str) -> Non
         )
         return
     advice = "Lower the bound or confidence=, add rows, or pass on_infeasible='best'."
-    _checks.fail(_CALLER, "subject_to", expected, got, advice)
+    _checks.fail(caller, "subject_to", expected, got, advice)
 
 
 def label_frequencies(sample: Sample) -> Tensor:

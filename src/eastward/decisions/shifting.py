@@ -122,7 +122,7 @@ def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: 
         _checks.one_of("predict", "prior", prior, ("auto",), otherwise="or frequencies")
         return estimate_prior(probabilities, known, labels)
     if not isinstance(prior, Mapping):
-        return prior
+        return _checks.prior("predict", prior, len(labels))
     if set(prior) != set(labels):
         _checks.fail("predict", "prior", f"given for the classes {labels}", list(prior))
     return [prior[label] for label in labels]
