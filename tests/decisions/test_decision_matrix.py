@@ -19,6 +19,7 @@ import eastward as ew
 from eastward import metrics
 from eastward.decisions import cheapest, solving
 from eastward.decisions.solving import Beliefs, Objective, scales_and_shifts, solve, start_rules
+from eastward.decisions.tuning import DecisionOptions, HeldOut, fit_decision
 from eastward.metrics import Metric
 
 LINEAR = ["accuracy", "f1_micro"]
@@ -138,6 +139,21 @@ def test_without_evidence_the_most_probable_class_stays():
     assert "the most probable class" in str(decision)
     few = ew.tune_decision(probabilities[:10], targets[:10], "f1_macro")
     assert torch.equal(few.decide(probabilities), probabilities.argmax(1))
+
+
+@pytest.mark.parametrize(
+    ("rows_of_rarest", "expected"), [(40, "the most probable class"), (6, "the largest of")]
+)
+def test_what_many_held_out_rows_call_clearly_worse_is_not_used(rows_of_rarest, expected):
+    # The third class looks likely in rows that are never its own, so the most probable class is always right.
+    groups = [(0.97, 0.02, 0.01)] * 8 + [(0.1, 0.85, 0.05)] * 4 + [(0.2, 0.1, 0.7)]
+    groups += [(0.55, 1e-6, 0.45)] * 2
+    scores = np.log(np.tile(groups, (rows_of_rarest, 1)))
+    held = HeldOut(scores, np.tile([0] * 8 + [1] * 4 + [2] + [0] * 2, rows_of_rarest))
+    options = DecisionOptions(metrics.get("f1_macro"), calibrate="none")
+    found = fit_decision("f", held, [0, 1, 2], options)
+    assert str(found.decision).startswith(expected)
+    assert ("noisy judge" in found.report["sentences"][1]) == (rows_of_rarest == 6)
 
 
 def test_equal_weights_change_nothing_and_repeated_rows_are_weights():

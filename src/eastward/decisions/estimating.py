@@ -50,6 +50,8 @@ N_BAGS, N_FOLDS = 5, 5
 MOST_BAGS = 10_000
 # Fewer rows cannot show whether any rule helps, so the most probable class stays.
 FEWEST_ROWS = 20
+# A rule is clearly worse by this many standard errors, which are believed if every class has this many rows.
+CLEARLY, FEWEST_OF_A_CLASS = 2.0, 30
 # For more rows times classes, bootstraps change nothing and many folds would take minutes.
 LARGE = 3_000_000
 
@@ -167,6 +169,8 @@ def is_favoured(
     """Whether a rule replaces the plain one: it must change decisions, and folds must see a difference.
 
     Fewer than 20 rows never suffice. With a guard, the cross-validated gain must exceed that many standard errors.
+    Without one, a rule stays out that is worse by two, if every class has at least 30 rows: the standard error of a
+    class of fewer rows says little.
     """
     if len(sample.targets) < FEWEST_ROWS:
         return False
@@ -174,8 +178,17 @@ def is_favoured(
     if torch.equal(*pair):
         return False
     if guard is None:
-        return evidence is None or evidence.gain != 0 or evidence.error > 0
+        return evidence is None or not (_no_change(evidence) or _clearly_worse(evidence, sample))
     return evidence is not None and evidence.gain > guard * evidence.error
+
+
+def _no_change(evidence: Evidence) -> bool:
+    return evidence.gain == 0 and evidence.error == 0
+
+
+def _clearly_worse(evidence: Evidence, sample: Sample) -> bool:
+    rows = torch.bincount(sample.targets, minlength=sample.num_classes)
+    return bool(rows.min() >= FEWEST_OF_A_CLASS) and evidence.gain < -CLEARLY * evidence.error
 
 
 def cross_validated(tuner: Tuner, sample: Sample, plain: Tensor) -> Evidence:

@@ -39,6 +39,11 @@ __all__ = [
     "without_held_out",
 ]
 
+_NEVERTHELESS = (
+    "The most probable class did better on these rows. "
+    "The decision stays, because they are a noisy judge of it."
+)
+
 # No rule could reach a probability of zero.
 SMALLEST = 1e-12
 
@@ -175,6 +180,7 @@ def fit_decision(
             on_infeasible=options.on_infeasible,
             guard=options.guard,
             judged=True,
+            caller=caller,
         )
     else:
         tuned = _plain(sample, objective, classes)
@@ -270,10 +276,12 @@ def _value_words(report: dict[str, Any]) -> str:
     sure = "" if error is None else f" ± {error:.4f}"
     how = "cross-validated on" if report["cross_validated"] else "on the"
     left = f"; {report['abstained']:.1%} of the rows are not decided" if report["abstained"] else ""
-    return (
+    told = (
         f"The decision changes {name} from {before:.4f} to {after:.4f} "
         f"({report['gain']:+.4f}{sure}, {how} {rows}{left})."
     )
+    unasked = not report["constraints"] and not report["abstained"]
+    return f"{told} {_NEVERTHELESS}" if unasked and report["gain"] < 0 else told
 
 
 def decision_table(

@@ -62,8 +62,9 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         if the order of rows matters. "prefit" means that the estimator is already fitted, on other data than those
         passed to :meth:`fit`.
     guard : float, optional
-        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. There is no
-        guard by default, but a rule without any difference on the folds is not used.
+        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. By default it
+        stays only where the folds see no difference at all, or a loss of more than two standard errors with at least 30
+        rows of every class.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     cost : array-like of shape (n_classes, n_classes), optional
