@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_auto_is_the_ensemble_and_says_why(table, tmp_path):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *QUICK)
     assert done.code == 0, done.err
     assert (
-        "method   EASTEnsembleClassifier: the ensemble of networks and trees is the default"
+        "method   EASTEnsembleClassifier: an ensemble of networks and trees, the best method on average"
         in done.out
     )
     assert (tmp_path / "m" / "model" / "ensemble.json").is_file()
@@ -115,6 +116,9 @@ MISTAKES = [
     (["--method", "random_forrest"], "did you mean 'random_forest'"),
     (["--method", "ensemble", "--folds", "2"], "--folds of train must be left out for ensemble"),
     (["--method", "ensemble", "--recipe", "paper"], "--recipe of train must be left out"),
+    (["--method", "east_paper", "--coverage", "0.9"], "Take --method ensemble or network."),
+    (["--method", "focal", "--coverage", "0.9"], "Take --method ensemble or network."),
+    (["--method", "cross_entropy", "--coverage", "0.9"], "cross_entropy_tuned or ensemble"),
 ]
 
 
@@ -158,6 +162,7 @@ def test_train_from_takes_data_metric_and_winner(compared, tmp_path):
     assert done.json["method"]["name"] == winner
     assert done.json["metric"]["name"] == "f1"
     assert "recommended by the comparison" in (tmp_path / "m" / "README.md").read_text()
+    assert "eastward compare" not in " ".join(done.json["verdict"]["detail"])
     assert "claim" not in [c["name"] for c in load_model(tmp_path / "m").task["columns"]]
     done = run("train", "--from", folder, "-o", tmp_path / "n", "-m", "f1_macro", "--json")
     assert done.json["metric"]["name"] == "f1_macro"
@@ -166,7 +171,11 @@ def test_train_from_takes_data_metric_and_winner(compared, tmp_path):
 @pytest.mark.parametrize(
     ("method", "kept"), [("random_forest_tuned", True), ("random_forest", False)]
 )
-def test_the_command_keeps_constraints_if_the_method_can(method, kept):
+@pytest.mark.parametrize(
+    "demand",
+    [["--subject-to", "recall[yes] >= 0.9"], ["--abstain-cost", "0.1"], ["--coverage", "0.9"]],
+)
+def test_the_command_keeps_demands_on_the_decision_if_the_method_can(method, kept, demand):
     from types import SimpleNamespace
 
     import typer
@@ -175,10 +184,9 @@ def test_the_command_keeps_constraints_if_the_method_can(method, kept):
     from eastward.cli.recommended import train_command
 
     command = typer.main.get_command(app).commands["compare"]
-    words = ["claims.csv", "-t", "fraud", "--subject-to", "recall[yes] >= 0.9"]
-    context = command.make_context("compare", words)
+    context = command.make_context("compare", ["claims.csv", "-t", "fraud", *demand])
     told = SimpleNamespace(params=context.params, command=command, info_name="compare")
-    expected = " --subject-to 'recall[yes] >= 0.9'" if kept else ""
+    expected = f" {shlex.join(demand)}" if kept else ""
     assert train_command(told, method) == (
         f"eastward train claims.csv --target fraud{expected} --method {method} --out model"
     )

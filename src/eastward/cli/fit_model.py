@@ -62,6 +62,8 @@ class FitPlan:
         Why this method.
     decision : mapping
         What is asked of the decision besides the metric: ``subject_to``, ``abstain_cost``, ``coverage``.
+    compared : bool
+        Whether a comparison recommended the method.
     """
 
     metric: str = "f1_macro"
@@ -72,6 +74,7 @@ class FitPlan:
     method: str = "eastward"
     reason: str = "as asked for"
     decision: Mapping[str, Any] = field(default_factory=dict)
+    compared: bool = False
 
     @property
     def label(self) -> str:
@@ -128,7 +131,9 @@ def fit_model(
         evaluation=judged,
         importance=importance,
         training=training,
-        verdict=None if comparison is not None else finding(judged, training, model.metric),
+        verdict=None
+        if comparison is not None
+        else finding(judged, training, model.metric, compared=plan.compared),
         commands=commands,
     )
     summary["method"] = {"name": plan.method, "label": plan.label, "reason": plan.reason}
@@ -255,7 +260,8 @@ def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
     if plan.decision and not tunes_decision(made):
         option = "--" + next(iter(plan.decision)).replace("_", "-")
         expected = "left out for a method that does not tune its decision"
-        advice = f"Take --method {plan.method}_tuned, ensemble or network."
+        tuned = [name for name in (f"{plan.method}_tuned",) if name in BUILT_IN]
+        advice = f"Take --method {' or '.join([*tuned, 'ensemble', 'network'])}."
         _messages.fail("train", option, expected, plan.method, advice)
     if isinstance(made, EASTClassifier):
         return made.set_params(checkpoint=checkpoint, **plan.parameters)

@@ -23,6 +23,8 @@ SHARED = (
     "prefer",
     "cost",
     "subject_to",
+    "abstain_cost",
+    "coverage",
     "ignore",
     "group",
     "time",
@@ -39,6 +41,8 @@ SHARED = (
     "encoding",
 )
 PATHS = ("data", "cost")
+# What only a method that tunes its decision can keep.
+OF_DECISION = ("subject_to", "abstain_cost", "coverage")
 
 
 def train_command(context: Any, method: str, folder: str = "model") -> str:
@@ -55,12 +59,12 @@ def compare_command(context: Any) -> str:
 
 
 def _kept_by(method: str) -> tuple[str, ...]:
-    """What both commands have; a method that does not tune its decision was judged by constraints, but keeps none."""
+    """What both commands have, without demands on the decision if ``method`` does not tune its own."""
     from eastward import metrics
     from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
 
     tuned = tunes_decision(BUILT_IN[method].make(Settings(metrics.get("f1_macro"))))
-    return SHARED if tuned else tuple(name for name in SHARED if name != "subject_to")
+    return SHARED if tuned else tuple(name for name in SHARED if name not in OF_DECISION)
 
 
 def _shared_words(context: Any, shared: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ def train(
     plan = FitPlan(name, bound, parameters, holdout, seed, decision=decision)
     plan = chosen_for(task, plan, asked)
     if is_recommended(context):
-        plan = replace(plan, reason="recommended by the comparison")
+        plan = replace(plan, reason="recommended by the comparison", compared=True)
     say(f"method   {plan.label}: {plan.reason}")
     # Only networks write checkpoints to go on from.
     again = command_line(context, resume=plan.is_network or None, overwrite=None)

@@ -52,7 +52,7 @@ def choose_method(rows: int) -> Choice:
     from eastward.estimators.ensemble import EASTEnsembleClassifier  # noqa: PLC0415
     from eastward.estimators.ensemble.fitting import PARTS  # noqa: PLC0415
 
-    reason = "the ensemble of networks and trees is the default"
+    reason = "an ensemble of networks and trees, the best method on average over 33 tables"
     limits = {name: PARTS[name].most_rows for name in EASTEnsembleClassifier().parts}
     thinned = [
         f"{name.replace('_', ' ')} from {most:,}" for name, most in limits.items() if rows > most

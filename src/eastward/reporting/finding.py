@@ -18,6 +18,8 @@ def finding(
     evaluation: Mapping[str, Any] | None,
     training: Mapping[str, Any],
     metric: Metric,
+    *,
+    compared: bool = False,
 ) -> dict[str, Any]:
     """Give a verdict on one model without a comparison.
 
@@ -31,6 +33,8 @@ def finding(
         ``stages`` and ``sentences`` of a fitted classifier's ``report_``.
     metric : Metric
         The metric that judges the model.
+    compared : bool, default=False
+        Whether a comparison recommended the method, so that there is no need to suggest one.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def finding(
         sentence = f"Do not use this model: every new row is decided as {_quoted(evaluation['only_class'])}."
     return {
         "sentence": sentence,
-        "detail": [_certainty(evaluation["rows"], score, title), COMPARE],
+        "detail": [_certainty(evaluation["rows"], score, title), *([] if compared else [COMPARE])],
         "recommended": None,
         "next": "predict" if judgement == "better" else "compare",
     }
