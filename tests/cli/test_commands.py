@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import typer
 from command_runs import SMALL, claims, fresh, run
 
 from eastward import metrics
+from eastward.cli import app
 from eastward.cli.compare import LogLines
+from eastward.cli.demo import _commands as demo_commands
 from eastward.cli.stages import stage
 from eastward.comparison import DEFAULT_METHODS, Progress, method_names
 
@@ -180,6 +185,16 @@ def test_help_is_there_without_what_the_commands_need():
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_commands_of_the_demo_can_be_typed():
+    program = typer.main.get_command(app)
+    lines = demo_commands(Path("my demo"), ["cross_entropy_tuned", "ensemble"], "ensemble")
+    for line in lines.values():
+        _, name, *words = shlex.split(line)
+        context = program.commands[name].make_context(name, words)
+        assert context.params.get("hidden") in (None, "64,32")
+        assert str(context.params.get("model", "my demo")) == "my demo"
 
 
 @pytest.mark.slow

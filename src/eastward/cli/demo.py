@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def demo(
         parameters=NETWORK, seed=seed, method=comparison["verdict"]["recommended"], reason=reason
     )
     say(f"\nTraining {plan.label}, {reason} ...")
-    commands = _commands(out, plan.method)
+    commands = _commands(out, methods, plan.method)
     summary = fit_model(task, facts, plan, out, comparison=comparison, commands=commands)
     seconds = time.perf_counter() - started
     if wants_json():
@@ -95,11 +96,14 @@ def demo(
     say(f"done in {seconds:.0f} s; now your data:  eastward compare DATA --target COLUMN")
 
 
-def _commands(out: Path, method: str) -> dict[str, str]:
-    data = "diabetes.csv"
+def _commands(out: Path, methods: list[str], method: str) -> dict[str, str]:
+    """What a person would type for the same: the table, the comparison, the model, its predictions."""
+    data, folder = "diabetes.csv", shlex.quote(str(out))
+    widths = ",".join(map(str, NETWORK["hidden"]))
+    words = f"{data} --target {TARGET} --hidden {widths} --epochs {NETWORK['max_epochs']}"
     return {
         "data": f"eastward datasets {DATA} -o {data}",
-        "compare": f"eastward compare {data} --target {TARGET} --metric f1_macro",
-        "train": f"eastward train {data} --target {TARGET} --method {method} --out {out}",
-        "predict": f"eastward predict {out} {data} -o predictions.csv",
+        "compare": f"eastward compare {words} --methods {','.join(methods)} --splits {SPLITS}",
+        "train": f"eastward train {words} --method {method} --out {folder} --overwrite",
+        "predict": f"eastward predict {folder} {data} -o predictions.csv",
     }
