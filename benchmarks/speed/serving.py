@@ -29,7 +29,7 @@ from sklearn.datasets import make_classification
 RESULTS = Path(__file__).parents[2] / "results" / "serving"
 COMMAND = [sys.executable, "-c", "from eastward.cli import main; main()"]
 MILLION, CALLS = 1_000_000, 300
-# What issue 20 of the project asks for, in seconds.
+# The longest acceptable waits, in seconds.
 BARS = {
     "help": 1.5,
     "wrong option": 1.5,

@@ -165,7 +165,7 @@ def test_a_member_beyond_help_goes_back_to_the_start_and_the_stage_ends():
     start = trained(rows).member_state(0)
     run, _ = guarded_run(rows, [Push([500.0, 0.0, 0.0], range(1, 100))], max_epochs=30)
     assert run.epoch == 8
-    assert "member 0 goes back to the start and the stage ends" in run.notes[-1]
+    assert "class, for 8 epochs now: member 0 goes back to the start and the stage" in run.notes[-1]
     assert same_state(run.members.member_state(0), start)
 
 

@@ -120,12 +120,13 @@ class CollapseGuard(Callback):
 
     def _restore(self, run: Run, k: int, complaint: str) -> None:
         run.members.load_member(k, self.starts[k])
-        self.streaks[k] = 0
+        epochs, self.streaks[k] = self.streaks[k], 0
         self.given_up.append(k)
         nobody_left = len(self.given_up) == run.members.size
         run.stop = run.stop or nobody_left
         rest = "and the stage ends" if nobody_left else "and the others go on"
-        self._say(run, f"{complaint} still: member {k} goes back to the start {rest}")
+        answer = f"member {k} goes back to the start {rest}"
+        self._say(run, f"{complaint}, for {epochs} epochs now: {answer}")
 
     def stage_end(self, run: Run) -> None:
         """Return members that were given up to the start, whatever was averaged or kept for them."""
