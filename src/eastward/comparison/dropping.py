@@ -11,7 +11,7 @@ __all__ = ["SPLITS_BETWEEN_LOOKS", "beaten"]
 # Methods are dropped after every second split: with one split at a time, processors would wait for its last cell.
 SPLITS_BETWEEN_LOOKS = 2
 # A method is dropped if that costs less than this share of the margin on average.
-SHARE = 1 / 3
+SHARE = 1 / 2
 
 
 def beaten(

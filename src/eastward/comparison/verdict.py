@@ -86,6 +86,10 @@ def recommended(
 ) -> str:
     """Return the method with the highest expected score, or the simplest practically equal one.
 
+    Gains over the reference share its luck: where it does badly, every method seems to gain, and those that experience
+    says little about seem to gain most. So a method that gains, too, and is expected to beat the highest one directly
+    takes its place.
+
     Parameters
     ----------
     expected : mapping
@@ -113,13 +117,27 @@ def recommended(
     def trouble(name: str) -> tuple[int, bool]:
         return efforts[name], name != baseline
 
-    best = max(expected, key=expected.__getitem__)
+    best = _unbeaten(expected, pairs)
     close = [best]
     for name in expected:
         gain = pairs(best, name) if trouble(name) < trouble(best) else None
         if gain is not None and gain.equal > MOSTLY:
             close.append(name)
     return min(close, key=lambda name: (*trouble(name), -expected[name]))
+
+
+def _unbeaten(expected: Mapping[str, float], pairs: Pairs) -> str:
+    """Start from the highest gain over the reference, and move on to whoever beats it by most, until nobody does."""
+    best, seen = max(expected, key=expected.__getitem__), set[str]()
+    while best not in seen:
+        seen.add(best)
+        rivals = [name for name in expected if expected[name] > 0 and name not in seen]
+        gains = {name: pairs(name, best) for name in rivals}
+        ahead = {name: gain.expected for name, gain in gains.items() if gain is not None}
+        rival = max(ahead, key=ahead.__getitem__, default=best)
+        if ahead.get(rival, 0.0) > 0:
+            best = rival
+    return best
 
 
 def pair_belief(
@@ -313,7 +331,7 @@ def _plain_sentences(reference: Row, others: list[Row], margin: float, metric: M
     direction = 1.0 if metric.higher_is_better else -1.0
     if row["difference"]["mean"] is None or direction * row["difference"]["mean"] < -margin:
         return []
-    return ["Plain cross-entropy did as well: tuning the threshold brings nothing here either."]
+    return ["Plain cross-entropy did as well: tuning the threshold brings nothing here."]
 
 
 def _calibration_sentences(recommended: Row | None, rows: Sequence[Row]) -> list[str]:
@@ -354,15 +372,12 @@ def _caveats(rows: Sequence[Row], cells: Sequence[Row]) -> list[str]:
     noted = [f"{labels[c['method']]} {note}." for c in cells for note in c["notes"]]
     splits = len({cell["split"] for cell in cells})
     dropped = [f"{row['name']} ({row['splits']})" for row in rows if 0 < row["splits"] < splits]
-    left = (
-        [f"Left out because they could no longer win (splits they ran on): {', '.join(dropped)}."]
-        if dropped
-        else []
-    )
+    told = "Left out before the end, with next to no chance to win (splits they ran on)"
+    left = f"{told}: {', '.join(dropped)}. Their means are over these splits alone."
     few = (
         [f"Only {_splits(splits)}: intervals are wide; 10 or more tell more."] if splits < 5 else []
     )
-    return [*failed, *dict.fromkeys(noted), *left, *few]
+    return [*failed, *dict.fromkeys(noted), *([left] if dropped else []), *few]
 
 
 def _capital(row: Row) -> str:
