@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eastward.data import conform, describe_task, frame_columns, load_task, read_table
+from eastward.data import conform, describe_task, frame_columns, iter_tables, load_task, read_table
 
 GONE = float("nan")
 
@@ -142,6 +142,43 @@ CASES = {
     "addresses": Case(
         "a.csv", lines(*(f"10.0.0.{k}" for k in FOUR)), [f"10.0.0.{k}" for k in FOUR]
     ),
+    "percent in some cells": Case(
+        "a.csv", lines("12%", "3", "5%", "7"), [0.12, 3, 0.05, 7], note="with and without %"
+    ),
+    "Indian thousands": Case(
+        "a.csv", quoted("₹1,23,456", "₹300", "₹15,000", "₹2"), [123456, 300, 15000, 2]
+    ),
+    "parentheses of accountants": Case(
+        "a.csv", quoted("$(3.10)", "$7.00", "$(1,000.00)", "$2.00"), [-3.1, 7, -1000, 2]
+    ),
+    "prices without cents": Case("a.csv", semicolons("5,- €", "6,50 €"), [5, 6.5] * 2),
+    "plain numbers and dashes": Case("a.csv", lines("1.5", "-", "2.5", "7"), [1.5, GONE, 2.5, 7]),
+    "plain numbers and German gaps": Case(
+        "a.csv", lines("1.5", "k.A.", "2.5", "."), [1.5, GONE, 2.5, GONE]
+    ),
+    "errors of a spreadsheet": Case(
+        "a.csv", semicolons("1,5", "#DIV/0!", "#N/A", "7"), [1.5, GONE, GONE, 7]
+    ),
+    "both decimal signs": Case(
+        "a.csv",
+        semicolons("1,5", "2.5", "3,5", "4.25"),
+        ["1,5", "2.5", "3,5", "4.25"],
+        note="numbers written in several ways, such as '1,5' and '2.5'",
+    ),
+    "times of day": Case(
+        "a.csv",
+        lines("12:30", "08:15", "23:45", "00:00"),
+        [12.5, 8.25, 23.75, 0],
+        note="read as hours written like 18:05: 'x'",
+    ),
+    "times in halves of a day": Case("a.csv", lines("6:30 PM", "12:15 AM"), [18.5, 0.25] * 2),
+    "durations": Case(
+        "a.csv", lines("1:30:00", "0:15:00", "100:45:00", "-"), [1.5, 0.25, 100.75, GONE]
+    ),
+    "results of matches": Case("a.csv", lines("3:1", "0:2"), ["3:1", "0:2"] * 2),
+    "times kept as text": Case(
+        "a.csv", lines("12:30", "08:15"), ["12:30", "08:15"] * 2, options={"text": ["x"]}
+    ),
     "words among decimal commas": Case(
         "a.csv", semicolons(*(f"{k},5" for k in range(29)), "unknown"), note="'unknown' (row 30)"
     ),
@@ -177,6 +214,29 @@ CASES = {
         ["31.12.2023", "01.02.2024"] * 2,
         options={"text": ["x"]},
     ),
+    "dates of databases": Case(
+        "a.csv",
+        lines("2023-12-31", "0000-00-00", "2024-02-01", "2024-02-02"),
+        [day("2023-12-31"), pd.NaT, day("2024-02-01"), day("2024-02-02")],
+    ),
+    "dates as digits": Case(
+        "a.csv",
+        lines("20231231", "20240201"),
+        [day("2023-12-31"), day("2024-02-01")] * 2,
+        note="dates written like 20231231",
+    ),
+    "dates that may be either": Case(
+        "a.csv",
+        lines("03/04/2023", "05/06/2023"),
+        [day("2023-03-04"), day("2023-05-06")] * 2,
+        note="could also be the day",
+    ),
+    "dates in several formats": Case(
+        "a.csv",
+        lines("31.12.2023", "2024-02-01", "03.02.2024", "2024-02-04"),
+        ["31.12.2023", "2024-02-01", "03.02.2024", "2024-02-04"],
+        note="dates written in several ways",
+    ),
     "years are numbers": Case(
         "a.csv", lines("2021", "2022", "2023", "2024"), [2021, 2022, 2023, 2024]
     ),
@@ -211,6 +271,12 @@ CASES = {
     ),
     "blanks in quotes": Case("a.csv", quoted(" 1,5", "2,5 ", "3", "5"), [1.5, 2.5, 3, 5]),
     "a byte-order mark": Case("a.csv", ("\ufeff" + lines(*FOUR)).encode(), [1, 2, 3, 5]),
+    "a separator named above the header": Case(
+        "a.csv", "sep=;\r\n" + semicolons("1,5", "2,5", "3", "5"), [1.5, 2.5, 3, 5]
+    ),
+    "a title above the header": Case(
+        "a.csv", "Report 2024\n" + semicolons("1,5", "2,5"), error="if it is a title"
+    ),
     "lines of Windows": Case("a.csv", lines(*FOUR).replace("\n", "\r\n").encode(), [1, 2, 3, 5]),
     "Latin letters": Case(
         "a.csv", lines("Köln", "Łódź"[1:2], "Köln", "ó").encode("cp1252"), error="--encoding cp1252"
@@ -249,6 +315,31 @@ CASES = {
     "JSON columns": Case(
         "a.json", json.dumps({"x": [1, 2, 3, 5], "y": list("abab")}), [1, 2, 3, 5]
     ),
+    "JSON of pandas": Case("a.json", pd.DataFrame(records(1, 2, 3, 5)).to_json(), [1, 2, 3, 5]),
+    "JSON of pandas, split": Case(
+        "a.json", pd.DataFrame(records(1, 2, 3, 5)).to_json(orient="split"), [1, 2, 3, 5]
+    ),
+    "JSON of pandas by index": Case(
+        "a.json", pd.DataFrame(records(1, 2, 3, 5)).to_json(orient="index"), [1, 2, 3, 5]
+    ),
+    "JSON, compressed": Case(
+        "a.json.gz", gzip.compress(json.dumps(records(1, 2, 3, 5)).encode()), [1, 2, 3, 5]
+    ),
+    "JSON in a zip": Case(
+        "a.zip", zipped(a__dot__json=json.dumps(records(1, 2, 3, 5))), [1, 2, 3, 5]
+    ),
+    "JSON with two tables": Case(
+        "a.json",
+        json.dumps({"may": records(1, 2), "june": records(3, 4)}),
+        error="which has 'may', 'june'. Name one: 'a.json#may'",
+    ),
+    "JSON with two tables, one named": Case(
+        "a.json",
+        json.dumps({"may": records(1, 2), "june": records(1, 2, 3, 5)}),
+        [1, 2, 3, 5],
+        part="#june",
+    ),
+    "JSON of no rows": Case("a.json", "[]", error="a table with rows; got a.json, which has none"),
     "JSON lines under the wrong name": Case(
         "a.json", "\n".join(json.dumps(row) for row in records(1, 2, 3, 5)), [1, 2, 3, 5]
     ),
@@ -289,6 +380,11 @@ CASES = {
         "a.xlsx",
         lambda: workbook(A=pd.DataFrame(records(1, 2, 3, 5)), B=pd.DataFrame()),
         [1, 2, 3, 5],
+    ),
+    "a title above the header of an Excel sheet": Case(
+        "a.xlsx",
+        lambda: workbook(A=pd.DataFrame({"Report": ["x", 1, 2], "": ["y", "a", "b"]})),
+        error="The names of the columns must stand in the first row",
     ),
     "a damaged Excel file": Case(
         "a.xlsx", lambda: workbook(A=pd.DataFrame())[:90], error="a complete Excel file"
@@ -331,6 +427,8 @@ def test_a_messy_file_is_read_or_explained(name, tmp_path):
     columns = frame_columns(task.features, task.formats)
     again = conform(read_table(source, as_text=case.options.get("text", ())), columns)
     assert_cells(again["x"], case.x)
+    parts = [conform(part, columns) for part in iter_tables(source, 3, kinds=columns)]
+    assert_cells(pd.concat(parts, ignore_index=True)["x"], case.x)
 
 
 def assert_cells(column: pd.Series, expected: list[Any]) -> None:

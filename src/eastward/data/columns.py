@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from eastward import _messages
-from eastward.data.dates import date_shown, parse_dates
+from eastward.data.dates import CLOCK, date_shown, parse_clock, parse_dates
 from eastward.data.numbers import MISSING_WORDS, NumberFormat
 
 __all__ = [
@@ -34,8 +34,8 @@ TRUTH = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0"
 class Column:
     """A column: its name and its kind (number, boolean, date, category or text).
 
-    ``format`` says how the file writes it, if that matters: ``1.234,5`` for numbers, ``%d.%m.%Y`` for dates, ``text``
-    for cells that stay unchanged.
+    ``format`` says how the file writes it, if that matters: ``1.234,5`` for numbers, ``18:05`` for hours, ``%d.%m.%Y``
+    for dates, ``text`` for cells that stay unchanged.
     """
 
     name: str
@@ -202,6 +202,8 @@ def column_kind_fast(series: pd.Series) -> str:
 def _numbers(series: pd.Series, column: Column) -> pd.Series:
     if column.format is None:
         return pd.to_numeric(series, errors="coerce")
+    if column.format == CLOCK:
+        return parse_clock(series)
     return NumberFormat.from_text(column.format).parse(series)
 
 
@@ -219,7 +221,7 @@ def _check_converted(
 ) -> None:
     lost = (series.notna() & converted.isna()).to_numpy()
     # Words that skrub treats as missing in training are missing here, too.
-    lost = lost & ~series.astype(object).isin(MISSING_WORDS).to_numpy()
+    lost = lost & ~_text(series.astype(object)).str.strip().isin(MISSING_WORDS).to_numpy()
     if not lost.any():
         return
     row = int(np.flatnonzero(lost)[0])

@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from eastward.data.columns import Column, frame_columns
+from eastward.data.dates import looks_like_a_date
 from eastward.data.labels import label_names
-from eastward.data.numbers import MISSING_WORDS, NumberFormat
+from eastward.data.numbers import MISSING_WORDS, NumberFormat, written_differently
 from eastward.data.task import Task
 
 __all__ = ["copies_across", "describe_task"]
@@ -22,6 +23,8 @@ ID_SHARE, ID_ROWS = 0.99, 20
 LEAK_MISTAKES = 0.02
 MOSTLY_MISSING = 0.95
 NUMBERS_IN_TEXT = 0.8
+# Cells that are compared with every format of a date.
+MOST_DATES = 200
 FEW_ROWS = 10
 # One sentence for all columns with the same remark.
 GROUPED = {
@@ -159,7 +162,7 @@ def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
     if _looks_like_an_id(series[first].dropna(), column, distinct):
         return "id"
     is_free_text = column.kind in {"category", "text"} and column.format is None
-    return _numbers_in_text(known, name) if is_free_text else ""
+    return _nearly_one_kind(known, name) if is_free_text else ""
 
 
 def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
@@ -174,20 +177,32 @@ def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
     return False
 
 
-def _numbers_in_text(known: pd.Series, name: str) -> str:
+def _nearly_one_kind(known: pd.Series, name: str) -> str:
+    """Explain why a column that is nearly all numbers or dates was read as text."""
     sample = known.head(10_000)
+    sample = sample[~sample.str.strip().isin(MISSING_WORDS)]
     numbers = pd.to_numeric(sample, errors="coerce").notna()
     for decimal, thousands in (".,", ",."):
         numbers |= NumberFormat(decimal, thousands).parse(sample).notna()
-    others = sample[~numbers & ~sample.str.strip().isin(MISSING_WORDS)]
-    share = 1 - len(others) / max(1, len(sample))
-    if not len(others) or share < NUMBERS_IN_TEXT:
-        return ""
-    row = int(others.index[0]) + 1
-    return (
-        f"{name!r} has mixed types: numbers, but also {others.iloc[0]!r} (row {row}); "
-        "it is read as text until that is corrected"
-    )
+    if numbers.mean() >= NUMBERS_IN_TEXT:
+        return _odd_one_out(sample, numbers, name, "numbers")
+    few = sample.head(MOST_DATES)
+    dates = looks_like_a_date(few)
+    return _odd_one_out(few, dates, name, "dates") if dates.mean() >= NUMBERS_IN_TEXT else ""
+
+
+def _odd_one_out(sample: pd.Series, known: pd.Series, name: str, kind: str) -> str:
+    others = sample[~known]
+    if len(others):
+        what = f"mixed types: {kind}, but also {others.iloc[0]!r} (row {int(others.index[0]) + 1})"
+    elif kind == "numbers":
+        pair = written_differently(sample)
+        if pair is None:
+            return ""
+        what = f"numbers written in several ways, such as {pair[0]!r} and {pair[1]!r}"
+    else:
+        what = f"dates written in several ways, such as {sample.iloc[0]!r}"
+    return f"{name!r} has {what}; it is read as text until that is corrected"
 
 
 def _copies(features: pd.DataFrame, codes: NDArray[np.intp]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from eastward import _messages
-from eastward.data.formats import FileFormat, bytes_of, separator_of
+from eastward.data.formats import FileFormat, bytes_of, lines_above_header, separator_of
 from eastward.data.text_files import text_stream
 
 __all__ = ["check_quotes", "explained"]
@@ -127,6 +127,7 @@ def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
     separator = separator_of(path, form, encoding)
     with _lines(path, form, encoding) as lines:
         reader = csv.reader(lines, delimiter=separator)
+        _skip_above_header(reader, path, form, encoding)
         header = next(reader, [])
         before = reader.line_num
         for row in reader:
@@ -134,10 +135,20 @@ def _check_field_counts(path: Path, form: FileFormat, encoding: str) -> None:
                 where = f"{path.name}, whose line {before + 1:,} has {len(row)}"
                 advice = (
                     "The file may have been cut off there, or a text holds an unquoted separator."
+                    if len(header) > 1
+                    else f"Delete the first line if it is a title and not a name: {header[0][:40]!r}."
                 )
-                expected = f"a table with {len(header)} fields in each line, as in its header"
+                fields = f"{len(header)} field{'s' * (len(header) != 1)}"
+                expected = f"a table with {fields} in each line, as in its header"
                 _messages.fail(CALLER, "source", expected, where, advice)
             before = reader.line_num
+
+
+def _skip_above_header(
+    reader: Iterator[list[str]], path: Path, form: FileFormat, encoding: str
+) -> None:
+    for _ in range(lines_above_header(path, form, encoding)):
+        next(reader, None)
 
 
 def _check_conversion(path: Path, form: FileFormat, encoding: str, words: str) -> None:
@@ -161,6 +172,7 @@ def _find_value(
     """Find the name of a column and the line of a value, which Arrow's threads do not count."""
     with _lines(path, form, encoding) as lines:
         reader = csv.reader(lines, delimiter=separator_of(path, form, encoding))
+        _skip_above_header(reader, path, form, encoding)
         name = next(reader)[column]
         for row in reader:
             if len(row) > column and row[column].strip() == value.strip():

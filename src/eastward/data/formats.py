@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ __all__ = [
     "file_and_part",
     "file_format",
     "first_lines",
+    "lines_above_header",
     "separator_of",
 ]
 
@@ -41,15 +43,18 @@ SUFFIXES = {
 }
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 # Files with several tables, of which one can be named after a #; and formats that are read but not written.
-PARTED = (".zip", ".xlsx", ".xlsm")
+PARTED = (".zip", ".xlsx", ".xlsm", ".json")
 READ_ONLY = ("json", "xlsx")
 DELIMITED = ("csv", "tsv")
 TEXT = ("csv", "tsv", "jsonl")
+COMPRESSIBLE = (*TEXT, "json")
 SUPPORTED = (
-    ".csv, .tsv, .jsonl (each also .gz, .zst or .zip), .json, .xlsx, .parquet, .arrow or .feather"
+    ".csv, .tsv, .jsonl, .json (each also .gz, .zst or .zip), .xlsx, .parquet, .arrow or .feather"
 )
 WRITABLE = ".csv, .tsv, .jsonl (each also .gz or .zst), .parquet, .arrow or .feather"
 SEPARATORS = (",", ";", "\t", "|")
+# The line that spreadsheets put above the names of the columns.
+NAMED_SEPARATOR = re.compile(r'\ufeff?"?sep=([,;\t|])"?\s*$', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,9 @@ def file_format(path: Path, caller: str, argument: str = "source") -> FileFormat
         endings = SUPPORTED if argument == "source" else WRITABLE
         advice = "Give the file one of these endings, or pass a pandas or polars frame."
         _messages.fail(caller, argument, f"a file that ends in {endings}", f"{path.name!r}", advice)
-    if compression is not None and kind not in TEXT:
+    if compression is not None and kind not in COMPRESSIBLE:
         advice = "Such files are compressed inside; decompress the outer layer first."
-        expected = "a .parquet or .arrow file without outer compression"
+        expected = "a file without outer compression"
         _messages.fail(caller, argument, expected, f"{path.name!r}", advice)
     return FileFormat(kind, compression)
 
@@ -136,7 +141,7 @@ def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
     except zipfile.BadZipFile:
         advice = "It may have been cut off while it was copied."
         _messages.fail(caller, "source", "a complete zip file", path.name, advice)
-    member = chosen_part(members, part, path, "table of text (.csv, .tsv or .jsonl)")
+    member = chosen_part(members, part, path, "table of text (.csv, .tsv, .jsonl or .json)")
     return FileFormat(SUFFIXES[Path(member).suffix.lower()], "zip", member)
 
 
@@ -144,7 +149,7 @@ def _is_a_table(name: str) -> bool:
     """Whether a member holds rows, because systems add folders and hidden files."""
     path = Path(name)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return SUFFIXES.get(path.suffix.lower()) in TEXT and not hidden
+    return SUFFIXES.get(path.suffix.lower()) in COMPRESSIBLE and not hidden
 
 
 def check_encoding(encoding: str, caller: str) -> None:
@@ -170,11 +175,19 @@ def first_lines(path: Path, form: FileFormat, encoding: str) -> str:
         return str(stream.read(65_536).decode(encoding, errors="replace"))
 
 
+def lines_above_header(path: Path, form: FileFormat, encoding: str) -> int:
+    """Return 1 if the first line of a CSV only names the separator, as in ``sep=;``, and 0 otherwise."""
+    first = first_lines(path, form, encoding).partition("\n")[0]
+    return int(form.kind == "csv" and NAMED_SEPARATOR.match(first) is not None)
+
+
 def separator_of(path: Path, form: FileFormat, encoding: str) -> str:
     """Return the separator: a tab in TSV; in CSV the most frequent one in the first line, or a comma."""
     if form.kind == "tsv":
         return "\t"
     first, quoted = first_lines(path, form, encoding).partition("\n")[0], False
+    if named := NAMED_SEPARATOR.match(first):
+        return named[1]
     counts = dict.fromkeys(SEPARATORS, 0)
     for letter in first:
         quoted ^= letter == '"'

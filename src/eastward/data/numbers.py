@@ -15,15 +15,30 @@ __all__ = [
     "could_be_either",
     "groups_by_points",
     "number_formats",
+    "percentages",
+    "written_differently",
 ]
 
 # What people write into a cell without a value, if they do not leave it empty.
-MISSING_WORDS = ("", "?", "-", "--", "–", "—", "N/A", "n/a", "n.a.", "NULL", "None", "none", "nan")
+MISSING_WORDS = (
+    *("", "?", "-", "--", "–", "—", ".", "..", "...", "*", ":", "NULL", "null", "None", "none"),
+    *("NaN", "nan", "NA", "na", "N/A", "n/a", "n.a.", "k.A.", "k. A.", "<NA>", "#N/A"),
+    *("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
+    *("00.00.0000", "0000-00-00", "0000-00-00 00:00:00"),
+)
 CODES = "EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|AUD|CAD|NZD|BRL|ZAR|KRW|TRY|MXN"
 CURRENCY = rf"(?:US|A|C|R)?\p{{Sc}}|{CODES}|kr\.?|zł|Kč|Ft|Fr\.?"
+# Cells that are compared with one another to explain why a column has no single format.
+MOST_PAIRED = 20
 PLAIN = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
-# Unifies blanks of every width, minus signs, and the Swiss signs for thousands.
-SPELLINGS = {r"[\x{00A0}\x{2007}\x{2009}\x{202F}]": " ", "[’ʼ]": "'", "[−‒]": "-"}
+# Unifies blanks of every width, minus signs, the Swiss signs for thousands, prices such as 5,- and $(3.10).
+SPELLINGS = {
+    r"[\x{00A0}\x{2007}\x{2009}\x{202F}]": " ",
+    "[’ʼ]": "'",
+    "[−‒–]": "-",
+    r"(\d)[.,]--?(\D*)$": r"\1\2",
+    rf"^\s*({CURRENCY})\s*\(": r"(\1",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +84,10 @@ class NumberFormat:
     def pattern(self) -> str:
         """A regular expression (RE2) with a group for each part of a cell."""
         group, point = rf"[{self.thousands}]", rf"[{self.decimal}]"
-        number = rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+)(?:{point}\d+)?|{point}\d+"
+        whole = rf"[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d+"
+        # In India, groups above the thousands have two digits.
+        whole += r"|[1-9]\d?(?:,\d{2})+,\d{3}" if self.thousands == "," else ""
+        number = rf"(?:{whole})(?:{point}\d*)?|{point}\d+"
         return (
             rf"^(?P<open>\()?\s*(?P<before>[-+]?)\s*(?P<prefix>{CURRENCY})?\s*(?P<after>[-+]?)\s*"
             rf"(?P<number>(?:{number})(?:[eE][-+]?\d+)?)"
@@ -131,6 +149,7 @@ def number_formats(
     """Find text columns with formatted numbers, and their formats.
 
     Every cell of such a column is a number or a word for a missing value, and at least one is not a plain number.
+    Plain numbers beside ``-`` or ``k.A.`` count, because a reader of CSV takes such a column for text.
     ``1,234`` alone may be about one or above a thousand. Then the other columns decide, or ``decimal``, or finally
     ``otherwise``.
 
@@ -172,14 +191,19 @@ def number_formats(
 
 def possible_formats(series: pd.Series) -> list[NumberFormat]:
     """Return every format that all cells of a text column follow; none for plain numbers or words."""
-    cells = _distinct_cells(series)
-    cells = cells.filter(pc.invert(pc.is_in(cells, pa.array(MISSING_WORDS))))
+    written = _distinct_cells(series)
+    cells = written.filter(pc.invert(pc.is_in(written, pa.array(MISSING_WORDS))))
     # Checking a few cells first rules out most columns.
     few = cells.slice(0, 50)
     if not len(cells) or not pc.all(pc.match_substring_regex(few, r"\d")).as_py():
         return []
-    if pc.all(pc.match_substring_regex(cells, PLAIN)).as_py():
+    if len(cells) == len(written) and pc.all(pc.match_substring_regex(cells, PLAIN)).as_py():
         return []
+    return _followed(cells, few)
+
+
+def _followed(cells: pa.Array, few: pa.Array) -> list[NumberFormat]:
+    """Return every format that all ``cells`` follow, of which ``few`` are checked first."""
     styles = [style for style in STYLES if not style.parts(few).null_count]
     found = [(style, style.parts(cells)) for style in styles]
     return [
@@ -212,6 +236,39 @@ def groups_by_points(series: pd.Series) -> bool:
     cells = _distinct_cells(series)
     pointed = cells.filter(pc.match_substring(cells, "."))
     return bool(len(pointed)) and not NumberFormat(",", ".").parts(cells).null_count
+
+
+def written_differently(series: pd.Series) -> tuple[str, str] | None:
+    """Return two cells of a column of numbers that no format has in common, such as 1.5 and 2,5; None without such.
+
+    Examples
+    --------
+    >>> written_differently(pd.Series(["1.5", "7", "2,5"]))
+    ('1.5', '2,5')
+    >>> written_differently(pd.Series(["€5", "$3"]))
+    ('€5', '$3')
+    """
+    cells = _distinct_cells(series)
+    cells = cells.filter(pc.invert(pc.is_in(cells, pa.array(MISSING_WORDS)))).slice(0, MOST_PAIRED)
+    for first, cell in enumerate(cells):
+        for other in cells.slice(first + 1):
+            pair = pa.array([cell.as_py(), other.as_py()])
+            if not _followed(pair, pair):
+                return cell.as_py(), other.as_py()
+    return None
+
+
+def percentages(series: pd.Series) -> tuple[int, int]:
+    """Count the numbers of a text column with and without a percent sign.
+
+    Examples
+    --------
+    >>> percentages(pd.Series(["5 %", "7", "-"]))
+    (1, 1)
+    """
+    known = series.dropna().str.strip()
+    signs = int(known.str.contains("%", regex=False).sum())
+    return signs, int((~known.isin(MISSING_WORDS)).sum()) - signs
 
 
 def _currencies(parts: pa.StructArray) -> list[str]:

@@ -43,9 +43,10 @@ def read_table(
     Parameters
     ----------
     source : path or frame
-        CSV, TSV or JSON lines (plain, ``.gz``, ``.zst`` or ``.zip``), JSON, Excel, Parquet, Arrow or Feather; or a
+        CSV, TSV, JSON lines or JSON (plain, ``.gz``, ``.zst`` or ``.zip``), Excel, Parquet, Arrow or Feather; or a
         pandas, polars or Arrow table. Parquet and Arrow files are memory-mapped. CSV may be separated by commas,
-        semicolons, tabs or bars. ``book.xlsx#Claims`` names a sheet, ``files.zip#claims.csv`` a member.
+        semicolons, tabs or bars. ``book.xlsx#Claims`` names a sheet, ``files.zip#claims.csv`` a member, and
+        ``answer.json#claims`` one of several lists of rows.
     columns : sequence of str, optional
         Only these, in this order.
     encoding : str, default="utf-8"
@@ -222,9 +223,10 @@ def fail_no_column(caller: str, argument: str, column: str, table: pd.DataFrame,
     by_letters = {label.lower(): label for label in known}
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
     near = _messages.near_misses(column, known, by_letters)
-    _messages.fail(
-        caller, argument, f"a column of {name}", repr(column), near or f"It has {shown}."
-    )
+    advice = f"It has {shown}."
+    if any(label.startswith("Unnamed: ") for label in known):
+        advice += " The names of the columns must stand in the first row."
+    _messages.fail(caller, argument, f"a column of {name}", repr(column), near or advice)
 
 
 def _read(
@@ -275,7 +277,7 @@ def _batches(
 
 
 def _whole(path: Path, form: FileFormat, encoding: str) -> pa.Table:
-    frame = read_workbook(path) if form.kind == "xlsx" else read_json(path, encoding)
+    frame = read_workbook(path) if form.kind == "xlsx" else read_json(path, form, encoding)
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 

@@ -11,7 +11,13 @@ import pyarrow.csv
 import pyarrow.json
 
 from eastward.data.columns import Column
-from eastward.data.formats import FileFormat, bytes_of, first_lines, separator_of
+from eastward.data.formats import (
+    FileFormat,
+    bytes_of,
+    first_lines,
+    lines_above_header,
+    separator_of,
+)
 from eastward.data.padding import is_padded, without_padding
 
 __all__ = ["BLOCK_BYTES", "csv_options", "text_batches", "text_stream"]
@@ -61,7 +67,9 @@ def csv_options(
 ) -> dict[str, Any]:
     """Return Arrow's options for a CSV or TSV file."""
     return {
-        "read_options": pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+        "read_options": pa.csv.ReadOptions(
+            block_size=BLOCK_BYTES, skip_rows=lines_above_header(path, form, encoding)
+        ),
         "parse_options": pa.csv.ParseOptions(
             delimiter=separator_of(path, form, encoding), newlines_in_values=True
         ),

@@ -11,13 +11,22 @@ import pandas as pd
 
 from eastward import _messages
 from eastward.data.columns import AS_WRITTEN, column_kind_fast
-from eastward.data.dates import date_formats, date_shown, parse_dates
+from eastward.data.dates import (
+    CLOCK,
+    clock_columns,
+    could_have_day_first,
+    date_formats,
+    date_shown,
+    parse_clock,
+    parse_dates,
+)
 from eastward.data.formats import file_format, separator_of
 from eastward.data.numbers import (
     NumberFormat,
     could_be_either,
     groups_by_points,
     number_formats,
+    percentages,
     possible_formats,
 )
 from eastward.data.reading import read_table
@@ -87,8 +96,12 @@ def tidied(
     sign = decimal or _sign_of_the_file(source, encoding)
     numbers = number_formats(table, words, decimal=decimal, otherwise=sign)
     commas = decimal == "," or any(style.decimal == "," for style in numbers.values())
-    dates = date_formats(table, [w for w in words if w not in numbers], day_first=commas)
+    clocks = clock_columns(table, [name for name in words if name not in numbers])
+    whole = [n for n in table.columns if n != target and pd.api.types.is_integer_dtype(table[n])]
+    undecided = [w for w in (*words, *whole) if w not in {*numbers, *clocks, *text}]
+    dates = date_formats(table, undecided, day_first=commas)
     columns: dict[str, pd.Series] = {n: style.parse(table[n]) for n, style in numbers.items()}
+    columns |= {name: parse_clock(table[name]) for name in clocks}
     columns |= {name: parse_dates(table[name], style) for name, style in dates.items()}
     formats = {name: style.text for name, style in numbers.items()} | dates
     if commas and decimal != ".":
@@ -96,9 +109,15 @@ def tidied(
         columns |= grouped
         formats |= dict.fromkeys(grouped, NumberFormat(",", ".").text)
     kept = {name: table[name].astype("category") for name in text}
-    notes = (*_number_notes(formats, dates), *_date_notes(dates), *_text_notes(text))
+    notes = (
+        *_number_notes(formats, dates),
+        *_percent_notes(table, numbers),
+        *_clock_notes(clocks),
+        *_date_notes(dates, table),
+        *_text_notes(text),
+    )
     notes += () if decimal else tuple(_doubts(table, numbers))
-    formats |= dict.fromkeys(text, AS_WRITTEN)
+    formats |= dict.fromkeys(clocks, CLOCK) | dict.fromkeys(text, AS_WRITTEN)
     return Tidied(table.assign(**columns, **kept), formats, notes)
 
 
@@ -151,10 +170,30 @@ def _doubts(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> Iterato
             yield f"{name!r} could also have the decimal sign {other} (--decimal {other})"
 
 
-def _date_notes(dates: Mapping[str, str]) -> Iterator[str]:
+def _percent_notes(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> Iterator[str]:
+    """Say that percentages become shares, and name columns where only some cells have the sign."""
+    counts = {name: percentages(table[name]) for name in numbers}
+    signed = [name for name, (signs, _) in counts.items() if signs]
+    if signed:
+        yield f"percentages were read as shares, 8 % as 0.08: {_shown(signed)}"
+    mixed = [name for name in signed if counts[name][1]]
+    if mixed:
+        yield f"numbers with and without %, which were not read alike (8 % as 0.08, 8 as 8): {_shown(mixed)}"
+
+
+def _clock_notes(clocks: Sequence[str]) -> Iterator[str]:
+    if clocks:
+        yield f"read as hours written like {CLOCK}: {_shown(clocks)} (otherwise: --text COLUMN)"
+
+
+def _date_notes(dates: Mapping[str, str], table: pd.DataFrame) -> Iterator[str]:
     for style in dict.fromkeys(dates.values()):
         names = [name for name, own in dates.items() if own == style]
         yield f"read as dates written like {date_shown(style)}: {_shown(names)} (otherwise: --text COLUMN)"
+    if not any(style.startswith("%d") for style in dates.values()):
+        doubted = could_have_day_first(dates, table)
+        if doubted:
+            yield f"dates whose first number could also be the day; if so, write 2023-12-31: {_shown(doubted)}"
 
 
 def _text_notes(text: Sequence[str]) -> Iterator[str]:
