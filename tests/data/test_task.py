@@ -153,6 +153,16 @@ def test_a_leak_with_one_mistake_in_six_hundred_rows_is_pointed_out():
     assert not warned(table(labels, honest=honest), "'honest'", "alone tells")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "found"), [(0, "without a mistake"), (1, "with 1 mistake:"), (30, "")]
+)
+def test_an_amount_that_tells_the_target_by_a_threshold_is_pointed_out(wrong, found):
+    labels = ["a", "b", "b"] * 200
+    paid = np.random.default_rng(0).random(600) + [5.0 * (label == "b") for label in labels]
+    paid[: 3 * wrong : 3] += 5
+    assert warned(table(labels, paid=paid), "'paid'", found or "alone tells") == bool(found)
+
+
 def test_the_largest_class_alone_is_no_leak():
     labels = ["no"] * 590 + ["yes"] * 10
     assert not warned(table(labels, flag=["x", "y"] * 300), "'flag'", "alone tells")

@@ -135,14 +135,30 @@ def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> 
     """
     values = pd.factorize(series, use_na_sentinel=False)[0]
     kinds = int(values.max()) + 1
+    counts = np.bincount(codes)
+    otherwise = len(codes) - int(counts.max())
+    allowed = max(1, round(LEAK_MISTAKES * otherwise)) if otherwise >= ID_ROWS else 0
     if kinds < 2 or kinds > max(2, len(values) // ID_ROWS):
-        return 0 if str(series.name) == f"{target}.1" else None
-    table = np.zeros((kinds, int(codes.max()) + 1), dtype=np.int64)
+        if str(series.name) == f"{target}.1":
+            return 0
+        if otherwise < ID_ROWS or not pd.api.types.is_numeric_dtype(series):
+            return None
+        mistakes = _mistakes_of_a_threshold(series, codes)
+        return mistakes if mistakes <= allowed else None
+    table = np.zeros((kinds, len(counts)), dtype=np.int64)
     np.add.at(table, (values, codes), 1)
     mistakes = len(codes) - int(table.max(axis=1).sum())
-    otherwise = len(codes) - int(table.sum(axis=0).max())
-    allowed = max(1, round(LEAK_MISTAKES * otherwise)) if otherwise >= ID_ROWS else 0
     return mistakes if mistakes <= allowed and otherwise else None
+
+
+def _mistakes_of_a_threshold(series: pd.Series, codes: NDArray[np.intp]) -> int:
+    """Count the mistakes of the best rule that takes one class up to a number and another one above it."""
+    ranks = series.rank(method="dense").fillna(0).to_numpy(dtype=np.float64)
+    order = np.argsort(ranks, kind="stable")
+    below = np.cumsum(np.eye(int(codes.max()) + 1, dtype=np.int64)[codes[order]], axis=0)
+    right = below.max(axis=1) + (below[-1] - below).max(axis=1)
+    ends = np.append(np.diff(ranks[order]) > 0, True)  # a threshold never separates equal numbers
+    return len(codes) - int(right[ends].max())
 
 
 def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
