@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from eastward import _checks
+from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.training import Callback, Run
 from eastward.training.checkpoint import fingerprint
@@ -205,6 +206,9 @@ def tune(
         got = _checks.describe(y)
         _checks.fail("tune", "y", "one label for each row of X", got, error=TypeError)
     _check_parameters(parameters)
+    # Before the first trial, because a failed trial stays in the study.
+    labels = list(dict.fromkeys(np.asarray(y).ravel().tolist()))
+    resolve_metric("tune", metric, (parameters or {}).get("metric_options"), labels)
     chosen = _space(space)
     common = {**(parameters or {}), "metric": metric, "random_state": random_state}
     settings = sorted((name, value) for name, value in common.items() if name != "callbacks")

@@ -45,9 +45,11 @@ FOREIGN = {
 def test_scikit_learns_metrics_get_one_sentence_in_every_estimator(estimator, foreign):
     metric, sentence = FOREIGN[foreign]
     features, labels = np.arange(40.0)[:, None], np.arange(40) % 2
+    model = ESTIMATORS[estimator](metric=metric)
     with pytest.raises(TypeError, match="takes a confusion matrix") as caught:
-        ESTIMATORS[estimator](metric=metric).fit(features, labels)
+        model.fit(features, labels)
     assert sentence in str(caught.value)
+    assert str(caught.value).startswith(f"metric of {type(model).__name__} must be")
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,12 @@ def test_a_metric_where_lower_is_better_is_minimised(data):
     assert -1 <= result.score <= 0
 
 
+def test_a_wrong_metric_is_refused_before_the_first_trial(data, tmp_path):
+    with pytest.raises(ValueError, match=r"metric of tune must be a known name .* order of rows"):
+        tune(*data, "roc_auc", space=GRID, storage=tmp_path / "study.log", parameters=QUICK)
+    assert not (tmp_path / "study.log").exists()
+
+
 def test_the_papers_grids_are_there():
     """EAST, appendix E.4."""
     sizes = {name: SPACES[name].choices["batch_size"] for name in SPACES if name != "auto"}

@@ -13,7 +13,7 @@ __all__ = ["advice_for_name", "check_takes_a_matrix"]
 
 # Metrics of an order or of probabilities; a confusion matrix holds decisions only.
 RANKINGS = ("roc_auc", "auroc", "auc", "average_precision", "pr_auc", "auprc")
-PROBABILITIES = ("log_loss", "cross_entropy", "brier", "ece")
+PROBABILITIES = ("log_loss", "logloss", "cross_entropy", "brier", "ece")
 RANKING_LOSSES = {"auroc": "AUROCLoss", "roc_auc": "AUROCLoss", "auc": "AUROCLoss"}
 # scikit-learn's functions with another name here.
 NAMES = {
@@ -54,16 +54,16 @@ def advice_for_name(name: object) -> str:
     return ""
 
 
-def check_takes_a_matrix(metric: Callable[..., Any]) -> None:
+def check_takes_a_matrix(metric: Callable[..., Any], caller: str) -> None:
     """Refuse callables that take labels or an estimator, as scikit-learn's metrics do."""
     name, options = _scikit_learns(metric)
     if name:
         advice = _own_name(name, options) or advice_for_name(name.removesuffix("_score"))
-        _fail(f"scikit-learn's {name}", advice or "See eastward.metrics.names().")
+        _fail(caller, f"scikit-learn's {name}", advice or "See eastward.metrics.names().")
     needed = _required_arguments(metric)
     if needed > 1:
         called = getattr(metric, "__name__", type(metric).__name__)
-        _fail(f"{called}, which takes {needed} arguments", "See eastward.metrics.names().")
+        _fail(caller, f"{called}, which takes {needed} arguments", "See eastward.metrics.names().")
 
 
 def _own_name(name: str, options: dict[str, Any]) -> str:
@@ -76,9 +76,9 @@ def _own_name(name: str, options: dict[str, Any]) -> str:
     return f"Use metric={known!r}." if known else ""
 
 
-def _fail(got: str, advice: str) -> None:
+def _fail(caller: str, got: str, advice: str) -> None:
     expected = "a name, or a callable that takes a confusion matrix and returns a 0-d tensor"
-    _checks.fail("EASTLoss", "metric", expected, got, advice, error=TypeError)
+    _checks.fail(caller, "metric", expected, got, advice, error=TypeError)
 
 
 def _scikit_learns(metric: Any) -> tuple[str, dict[str, Any]]:

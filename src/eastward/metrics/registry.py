@@ -294,7 +294,7 @@ def as_metric(
         found = _named(metric, caller, "metric", None if classes is None else list(classes))
         return found if _ONE_CLASS.fullmatch(found.name) else get(found.name, **options)
     if callable(metric):
-        check_takes_a_matrix(metric)
+        check_takes_a_matrix(metric, caller)
         name = getattr(metric, "__name__", type(metric).__name__)
         return Metric(name, metric, low=float("-inf"), high=float("inf"))
     expected = "a name, or a callable that takes a confusion matrix and returns a 0-d tensor"
