@@ -214,6 +214,7 @@ def test_costs_are_better_when_they_are_lower():
     assert dear["difference"]["probability"] < 0.01
     assert (cheap["wins"], dear["losses"]) == (6, 6)
     assert cheap["rank"] < base["rank"] < dear["rank"]
+    assert "expected gain +0.1" in result.verdict["sentence"]
 
 
 def test_the_margin_of_a_metric_without_a_range_is_relative():

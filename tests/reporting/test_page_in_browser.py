@@ -441,6 +441,8 @@ def test_what_is_unfolded_stays_inside_its_card(browser, report_path, width):
         silent = """[...document.querySelectorAll(".scroll")].filter((box) => box.getClientRects().length &&
             (box.scrollWidth > box.clientWidth + 1) === box.previousElementSibling.hidden).length"""
         page.wait_for_function(f"{silent} === 0", timeout=5000)
+        matrices = page.locator(".scroll-hint:has(+ .scroll .matrix)")
+        assert [hint.is_visible() for hint in matrices.all()] == [False, False]
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -203,7 +203,7 @@ def _recommendation(
     if not expected:
         return reference, [f"Use {reference['label']}: no other method was judged on every split."]
     nearest = sound[max(expected, key=expected.__getitem__)]
-    return reference, [_stay_sentence(reference, nearest, margin)]
+    return reference, [_stay_sentence(reference, nearest, metric, margin)]
 
 
 def _is_candidate(row: Row) -> bool:
@@ -221,11 +221,11 @@ def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float) -> st
     sure = next(words for reached, words in SURE if difference["probability"] >= reached)
     return (
         f"Use {row['label']}, {sure} {abs(difference['expected']):.3f} better than {reference['label']}. "
-        f"{values}; {_how_sure(row)}."
+        f"{values}; {_how_sure(row, metric)}."
     )
 
 
-def _stay_sentence(reference: Row, nearest: Row, margin: float) -> str:
+def _stay_sentence(reference: Row, nearest: Row, metric: Metric, margin: float) -> str:
     difference = nearest["difference"]
     if difference["equal"] > MOSTLY:
         return (
@@ -234,14 +234,16 @@ def _stay_sentence(reference: Row, nearest: Row, margin: float) -> str:
         )
     return (
         f"Use {reference['label']}: no other method is expected to do better. The nearest is "
-        f"{nearest['label']}; {_how_sure(nearest)}."
+        f"{nearest['label']}; {_how_sure(nearest, metric)}."
     )
 
 
-def _how_sure(row: Row) -> str:
+def _how_sure(row: Row, metric: Metric) -> str:
+    """Write the gain as positive where the metric becomes better, which for a cost is lower."""
     difference = row["difference"]
+    gain = difference["expected"] if metric.higher_is_better else -difference["expected"]
     return (
-        f"expected gain {_signed(difference['expected'])}, better with a probability of "
+        f"expected gain {_signed(gain)}, better with a probability of "
         f"{_percent(difference['probability'])}, practically equal with {_percent(difference['equal'])}"
     )
 
@@ -260,8 +262,9 @@ def _weighing_sentences(
         chosen = max(known, key=lambda row: direction * row["difference"]["expected"])
     words = prior.words(chosen["name"], reference["name"], metric)
     difference = chosen["difference"]
+    lower = "" if metric.higher_is_better else "; lower is better"
     sentence = (
-        f"Measured for {chosen['label']}: {_signed(difference['mean'])} ({_spread(difference)}). "
+        f"Measured for {chosen['label']}: {_signed(difference['mean'])} ({_spread(difference)}{lower}). "
         f"The expected gain weighs that with experience: {words}."
     )
     return [sentence]

@@ -42,6 +42,8 @@ VALUE_COLUMN = 165
 WIDEST_BESIDE, WIDEST_ABOVE = 350, 310
 # Between the lines of a label that needs several.
 LINE = 17
+# The least width of an axis without intervals, as a share of its largest value.
+LEAST_RANGE = 0.05
 
 
 def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width: int) -> Markup:
@@ -151,7 +153,10 @@ def _rows_chart(
     top = 8
     heights = [(50 if narrow else 36) + LINE * (len(lines) - 1) for lines in labels]
     known = [] if reference is None else [reference]
-    low, high = padded_range([*known, *(end for row in rows for end in _ends(row))])
+    ends = [*known, *(end for row in rows for end in _ends(row))]
+    # Without intervals, a narrow range would make a difference of a hair look large.
+    alone = all(row.get("interval") is None for row in rows)
+    low, high = padded_range(ends, least=LEAST_RANGE * max(map(abs, ends)) if alone else 0.0)
     scale = linear_scale(low, high, left, right)
     bottom = top + sum(heights)
     parts = [*vertical_grid(scale, low, high, top, bottom, 5 if narrow else 7)]

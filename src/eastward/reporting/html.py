@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader, Undefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from eastward.reporting import wording
 from eastward.reporting.charts import (
@@ -269,8 +270,14 @@ def environment() -> Environment:
         templates.filters[function.__name__] = _forgiving(function)
     templates.filters["metric_title"] = wording.metric_title
     templates.filters["headline"] = lambda text: wording.sentences(text)[0]
+    templates.filters["with_code"] = _with_code
     templates.filters["after_headline"] = lambda text: wording.sentences(text)[1]
     return templates
+
+
+def _with_code(text: str) -> Markup:
+    """Escape a sentence, and set what stands between backticks as code."""
+    return trusted(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _forgiving(function: Any) -> Any:

@@ -108,10 +108,13 @@ def text_width(text: str) -> float:
     return sum(_letter_width(letter) for letter in text)
 
 
-def padded_range(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
-    """Return the range of ``values`` with some padding."""
+def padded_range(
+    values: Sequence[float], share: float = 0.06, *, least: float = 0.0
+) -> tuple[float, float]:
+    """Return the range of ``values`` with some padding, at least ``least`` wide."""
     low, high = min(values), max(values)
     air = (high - low) * share or 0.05 * (abs(high) or 1.0)
+    air = max(air, (least - (high - low)) / 2)
     return low - air, high + air
 
 
