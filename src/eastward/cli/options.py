@@ -48,7 +48,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A table: .csv, .tsv, .jsonl (also .gz, .zst, .zip), .json, .xlsx, .parquet, .arrow or .feather. "
+        help="A table: .csv, .tsv, .jsonl, .json (also .gz, .zst, .zip), .xlsx, .parquet, .arrow or .feather. "
         "book.xlsx#Claims names a sheet, files.zip#claims.csv a member.",
     ),
 ]
