@@ -12,8 +12,10 @@ import typer
 from rich import box
 from rich.table import Table
 
+from eastward import _messages
 from eastward.cli import options
 from eastward.cli.errors import ExplainingGroup, going_on
+from eastward.cli.folders import check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, status_console, wants_json
 
@@ -48,7 +50,8 @@ Scale = Annotated[
     ),
 ]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, help="Trials; the scale's own number if not given.")
+    int | None,
+    typer.Option("--seeds", min=1, max=1000, help="Trials; the scale's own number if not given."),
 ]
 DataDir = Annotated[
     Path | None,
@@ -114,7 +117,7 @@ def run(
     seed: options.Seed = 0,
     json: options.Json = False,  # noqa: ARG001  # its callback remembers it
 ) -> None:
-    r"""Run a table or figure of the papers again, and put our numbers beside theirs.
+    """Run a table or figure of the papers again, and put our numbers beside theirs.
 
     Finished cells are kept, so a run may be stopped at any time. The scale is printed on every page: a reduced run is
     never shown as the paper's. With --scale smoke and no data folder, made-up data serve.
@@ -123,12 +126,14 @@ def run(
     Examples:
       python -m papers run btg-table4 --scale smoke
       python -m papers run btg-table4 --data-dir data
-    """
+    """  # noqa: D301  # the character that keeps the lines of its paragraph
     from papers.experiments import Run, get, run_experiment  # noqa: PLC0415  # as above
     from papers.experiments.overview import write_overview, write_page  # noqa: PLC0415
     from papers.experiments.summary import summarise  # noqa: PLC0415
 
     experiment = get(name)
+    _check_jobs(jobs)
+    check_place("run", out or RESULTS)
     folder = _folder(data_dir, scale)
     # Figures of a test must not replace those that mean something.
     results = out or (TRIED if scale == "smoke" else RESULTS)
@@ -166,6 +171,8 @@ def report(
     from papers.experiments.summary import has_results, summarise  # noqa: PLC0415
 
     results = out or (TRIED if scale == "smoke" else RESULTS)
+    _messages.one_of("report", "--scale", scale, ("smoke", "cpu", "paper"))
+    check_place("report", results)
     asked = [get(name) for name in names or ()]
     chosen = Run(scale, results)
     # Asked for by name, an experiment without cells is a mistake; otherwise it is left out.
@@ -179,6 +186,12 @@ def report(
     if wants_json():
         emit_json({"overview": str(page), "pages": [str(entry) for entry in pages]})
     say(f"all claims: {page}")
+
+
+def _check_jobs(jobs: int) -> None:
+    most = _messages.MOST_JOBS
+    if jobs == 0 or not -most <= jobs <= most:
+        _messages.fail("run", "--jobs", "a number of processes, or -1 for all cores", jobs)
 
 
 def _folder(data_dir: Path | None, scale: str) -> Path | None:

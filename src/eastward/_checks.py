@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eastward._messages import MOST_JOBS as MOST_JOBS
 from eastward._messages import boolean as boolean
 from eastward._messages import decay as decay
 from eastward._messages import describe as describe
@@ -214,24 +215,24 @@ def _numbers(
         fail(caller, argument, expected, value.detach().flatten()[:5].tolist())
 
 
-def thresholds(caller: str, value: object) -> tuple[float, ...] | None:
+def thresholds(
+    caller: str, value: object, *, argument: str = "threshold"
+) -> tuple[float, ...] | None:
     """Return None for "top2", else the threshold grid as a tuple of numbers in (0, 1)."""
     if isinstance(value, str):
-        one_of(
-            caller, "threshold", value, ("top2",), otherwise="a number, or a sequence of numbers"
-        )
+        one_of(caller, argument, value, ("top2",), otherwise="a number, or a sequence of numbers")
         return None
     if isinstance(value, Real):
-        return (in_unit_interval(caller, "threshold", value),)
+        return (in_unit_interval(caller, argument, value),)
     if isinstance(value, Tensor):
-        _dense(caller, "threshold", value)
+        _dense(caller, argument, value)
         value = value.tolist() if value.dim() else [value.item()]
     if not isinstance(value, Iterable):
         expected = "'top2', a number in (0, 1), or a sequence of such numbers"
-        fail(caller, "threshold", expected, describe(value), error=TypeError)
-    grid = tuple(in_unit_interval(caller, "threshold", entry) for entry in value)
+        fail(caller, argument, expected, describe(value), error=TypeError)
+    grid = tuple(in_unit_interval(caller, argument, entry) for entry in value)
     if not grid:
-        fail(caller, "threshold", "a non-empty sequence", "an empty one")
+        fail(caller, argument, "a non-empty sequence", "an empty one")
     return grid
 
 

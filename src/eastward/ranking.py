@@ -23,13 +23,17 @@ __all__ = ["grid_counts", "soft_auroc", "soft_average_precision", "threshold_gri
 MOST_THRESHOLDS = 10_000
 
 
-def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
+def threshold_grid(
+    thresholds: int | Sequence[float] = 9, *, caller: str = "threshold_grid"
+) -> tuple[float, ...]:
     """Return a grid of thresholds: evenly spaced inside (0, 1), or the given ones sorted.
 
     Parameters
     ----------
     thresholds : int or sequence of float, default=9
         The number of thresholds, or the thresholds themselves.
+    caller : str, default="threshold_grid"
+        The name that error messages give.
 
     Examples
     --------
@@ -40,12 +44,13 @@ def threshold_grid(thresholds: int | Sequence[float] = 9) -> tuple[float, ...]:
         if not 1 <= thresholds <= MOST_THRESHOLDS:
             expected = f"a number from 1 to {MOST_THRESHOLDS:,}"
             advice = "Nine, the papers' grid, are enough to train on."
-            _checks.fail("threshold_grid", "thresholds", expected, thresholds, advice)
+            _checks.fail(caller, "thresholds", expected, thresholds, advice)
         return tuple(k / (thresholds + 1) for k in range(1, thresholds + 1))
-    grid = _checks.thresholds("threshold_grid", thresholds)
-    if grid is None:
-        _checks.fail("threshold_grid", "thresholds", "a count or numbers in (0, 1)", thresholds)
-    return tuple(sorted(grid))
+    given: object = thresholds
+    if given is None or isinstance(given, str | bool):
+        got = _checks.describe(given)
+        _checks.fail(caller, "thresholds", "a count or numbers in (0, 1)", got, error=TypeError)
+    return tuple(sorted(_checks.thresholds(caller, thresholds, argument="thresholds") or ()))
 
 
 def grid_counts(

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from eastward import _checks
+from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.training import Callback, Run
@@ -205,6 +206,9 @@ def tune(
     if y is None or not hasattr(y, "__len__"):
         got = _checks.describe(y)
         _checks.fail("tune", "y", "one label for each row of X", got, error=TypeError)
+    refuse_repeated_columns(X, "tune")
+    _checks.seed("tune", random_state)
+    _check_study(study)
     _check_parameters(parameters)
     # Before the first trial, because a failed trial stays in the study.
     labels = list(dict.fromkeys(np.asarray(y).ravel().tolist()))
@@ -230,6 +234,14 @@ def _check_parameters(given: object) -> None:
     if given is not None and not isinstance(given, Mapping):
         expected = "a mapping from parameters of EASTClassifier to values"
         _checks.fail("tune", "parameters", expected, _checks.describe(given), error=TypeError)
+    known = EASTClassifier().get_params()
+    for name in given or ():
+        _checks.one_of("tune", "parameters", name, tuple(known))
+
+
+def _check_study(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        _checks.fail("tune", "study", "a name", _checks.describe(name), error=TypeError)
 
 
 def _finished(study: Any) -> int:
@@ -304,7 +316,8 @@ def _space(space: str | Space) -> Space:
 
 def _open_study(storage: Any, name: str, identity: str) -> Any:
     """Open the study, new or existing; an error if it has other data or settings."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # A warning of optuna's is the traceback of a trial that failed, whose error is raised anyway.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     opened = optuna.create_study(
         storage=_opened_storage(storage),
         study_name=name,

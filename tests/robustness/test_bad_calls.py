@@ -152,14 +152,17 @@ ew.metric_loss(Z, Y3, multilabel=None) ==> multilabel of metric_loss
 ew.metric_loss(Z, Y3, reduce=3) ==> reduce of metric_loss
 ew.metric_loss(Z, Y3, absent="maybe") ==> absent of metric_loss
 ew.metric_loss(Z, Y3, prior=[1, 2, 3]) ==> prior of metric_loss
-ew.AUROCLoss(thresholds=0) ==> thresholds of threshold_grid
-ew.AUROCLoss(thresholds="many") ==> threshold of threshold_grid
+ew.AUROCLoss(thresholds=0) ==> thresholds of AUROCLoss
+ew.AUROCLoss(thresholds="many") ==> thresholds of AUROCLoss
+ew.AUROCLoss(thresholds=None) ==> thresholds of AUROCLoss
+ew.AUROCLoss(thresholds=True) ==> thresholds of AUROCLoss
 ew.AUROCLoss(temperature=0.9) ==> temperature of AUROCLoss
 ew.AUROCLoss(multilabel="x") ==> multilabel of AUROCLoss
 ew.AUROCLoss()(None, Y3) ==> logits of AUROCLoss
 ew.AUROCLoss()(Z, torch.tensor([0, 1, 2, 9])) ==> targets of AUROCLoss
-ew.AveragePrecisionLoss(thresholds=-1) ==> thresholds of threshold_grid
-ew.AveragePrecisionLoss(thresholds=[2.0]) ==> threshold of threshold_grid
+ew.AveragePrecisionLoss(thresholds=-1) ==> thresholds of AveragePrecisionLoss
+ew.AveragePrecisionLoss(thresholds=[]) ==> thresholds of AveragePrecisionLoss
+ew.AveragePrecisionLoss(thresholds=[2.0]) ==> thresholds of AveragePrecisionLoss
 ew.AveragePrecisionLoss()(Z, None) ==> targets of AveragePrecisionLoss
 ew.exact_backward(None, LIN, [(X4, Y3)]) ==> loss of exact_backward
 ew.exact_backward(ew.EASTLoss(), None, [(X4, Y3)]) ==> model of exact_backward
@@ -263,7 +266,7 @@ ew.tune_decision(P4N, Y4N).decide(P4N[:, :1]) ==> probabilities of Decision.deci
 ew.tune_decision(P4N, Y4N).with_prior([0.5]) ==> prior of Decision.with_prior
 ew.tune_decision(P4N, Y4N).with_prior([0.9, 0.9]) ==> prior of Decision.with_prior
 ew.tune_decision(P4N, Y4N).with_prior("auto") ==> prior of Decision.with_prior
-ew.AUROCLoss(thresholds=10**9) ==> thresholds of threshold_grid
+ew.AUROCLoss(thresholds=10**9) ==> thresholds of AUROCLoss
 ew.heaviside(torch.rand(3), torch.zeros(0), 0.2) ==> tau of heaviside
 ew.heaviside(torch.rand(3), 0.5, torch.full((2, 2), 0.1)) ==> temperature of heaviside
 ew.heaviside(P.to_sparse(), 0.5, 0.2) ==> p of heaviside
@@ -375,6 +378,12 @@ space="everything" ==> space
 space=3 ==> space
 y=None ==> y
 y=3 ==> y
+random_state="x" ==> random_state
+random_state=-1 ==> random_state
+study=3 ==> study
+study="" ==> study
+parameters={"nope": 1} ==> parameters
+parameters={3: 1} ==> parameters
 """
 
 
@@ -385,6 +394,18 @@ def test_a_bad_search_is_refused_before_it_starts(row):
     given = eval(f"dict({options})")
     with pytest.raises((TypeError, ValueError), match=f"^{argument} of tune must be .*; got "):
         ew.tune(ROWS, given.pop("y", CODES), **given)
+
+
+def test_columns_of_one_name_are_refused_before_the_first_trial(capfd):
+    pytest.importorskip("optuna")
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"^X of tune must be a frame with unique column names"):
+        ew.tune(pd.DataFrame(ROWS, columns=["a", "a", "b"]), CODES)
+    with pytest.raises(ValueError, match="must be"):
+        ew.tune(ROWS, CODES, parameters={"hidden": (0,)})
+    assert "Traceback" not in capfd.readouterr().err, (
+        "optuna logs a failed trial with its traceback"
+    )
 
 
 def test_a_table_is_no_storage_of_a_search(tmp_path):
@@ -401,6 +422,25 @@ ew.compare(ROWS, CODES, metric="f7x") ==> metric of compare
 ew.compare(ROWS, CODES, methods=["nope"]) ==> methods of compare
 ew.compare(ROWS, CODES, n_splits=0) ==> n_splits of compare
 ew.compare(ROWS, CODES, n_splits="many") ==> n_splits of compare
+ew.compare(ROWS, CODES, methods=[]) ==> methods of compare
+ew.compare(ROWS, CODES, methods=3) ==> methods of compare
+ew.compare(ROWS, CODES, test_size=0) ==> test_size of compare
+ew.compare(ROWS, CODES, tie_margin=-1) ==> tie_margin of compare
+ew.compare(ROWS, CODES, budget=-1) ==> budget of compare
+ew.compare(ROWS, CODES, prior="x") ==> prior of compare
+ew.compare(ROWS, CODES, times=[None] * 40) ==> times of compare
+ew.compare(ROWS, CODES, groups=[None, "a"] * 20) ==> groups of compare
+ew.compare(ROWS, CODES, method_options=3) ==> method_options of compare
+ew.compare(ROWS, CODES, method_options={"nope": 3}) ==> method_options of compare
+ew.compare(ROWS, CODES, store=3) ==> store of compare
+ew.compare(ROWS, CODES, store="/dev/null/x") ==> store of compare
+ew.compare(ROWS, CODES, progress=3) ==> progress of compare
+ew.compare(ROWS, CODES, thorough="x") ==> thorough of compare
+ew.compare(ROWS, CODES, preprocess=3) ==> preprocess of compare
+ew.compare(ROWS, CODES, random_state="x") ==> random_state of compare
+ew.compare(ROWS, CODES, random_state=-1) ==> random_state of compare
+ew.compare(ROWS, CODES, subject_to="nonsense") ==> subject_to of compare
+ew.compare(ROWS, CODES, coverage=2) ==> coverage of compare
 data.read_table("/nope.csv") ==> source of read_table
 data.read_table(FILE, encoding="base64") ==> encoding of read_table
 data.read_table(FILE, encoding="nope") ==> encoding of read_table

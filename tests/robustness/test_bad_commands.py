@@ -23,6 +23,8 @@ train TABLE -t t -o OUT --hidden x ==> --hidden of train must be widths such as 
 train TABLE -t t -o /dev/null/x ==> --out of train must be a folder; got /dev/null/x
 train TABLE -t t -o TABLE ==> --out of train must be a folder
 train TABLE -t t -o '' ==> must be a path; got an empty text
+demo -o /dev/null/x ==> --out of demo must be a folder
+compare TABLE -t t --hidden 99999999999 ==> --hidden of compare must be widths from 1 to 100,000
 train TABLE -t t ==> Missing option '--out'
 train TABLE -o OUT ==> Missing option '--target'
 train -t t -o OUT ==> DATA

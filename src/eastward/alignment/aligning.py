@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward._random_numbers import seeded
+from eastward.alignment.arguments import check_names, check_options
 from eastward.alignment.batches import CALLER, Forward, as_batch, check_loader, sampled_mass
 from eastward.alignment.decision_stage import (
     Decided,
@@ -196,11 +197,10 @@ def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]
     check_precision(model)
     check_loader("train_loader", train)
     check_loader("valid_loader", valid)
-    for name in options["stages"]:
-        _checks.one_of(CALLER, "stages", name, STAGES)
+    check_options(options)
     for name in ("refit", "inplace"):
         _checks.boolean(CALLER, name, options[name])
-    for name, least in (("epochs", 1), ("max_rows", 1000), ("random_state", 0)):
+    for name, least in (("epochs", 1), ("max_rows", 1000)):
         _checks.whole_number(CALLER, name, options[name], at_least=least)
     _checks.real(CALLER, "evidence", options["evidence"])
     _checks.positive(CALLER, "learning_rate", options["learning_rate"])
@@ -245,7 +245,8 @@ def _fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
             "devices": devices,
             "strategy": "auto",
             "precision": options["precision"],
-        }
+        },
+        caller=CALLER,
     )
 
 
@@ -259,6 +260,7 @@ def _prepared(
     head = find_head(base, first, options["head"], options["forward"])
     size, labels = head.layout.size, head.layout.labels
     names = options["classes"]
+    check_names(size, labels, options)
     found = (
         as_metric(metric, CALLER, names) if labels else checked_metric(CALLER, metric, size, names)
     )

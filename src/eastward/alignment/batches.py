@@ -74,7 +74,7 @@ def as_batch(raw: Any) -> Batch:
 
 
 def _targets(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.as_tensor(value)
+    return value if isinstance(value, Tensor) else _checks.numeric(CALLER, "targets", value)
 
 
 def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:

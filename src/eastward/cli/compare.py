@@ -165,7 +165,7 @@ def compare(
             groups=task.groups,
             times=task.times,
             metric_options=bound,
-            method_options=network_options(hidden, epochs),
+            method_options=network_options(hidden, epochs, command="compare"),
             subject_to=subject_to,
             abstain_cost=abstain_cost,
             coverage=coverage,

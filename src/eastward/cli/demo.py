@@ -55,7 +55,7 @@ def demo(
     from eastward.datasets import load_embedded
 
     started = time.perf_counter()
-    check_folder(out, resume=False, overwrite=True)
+    check_folder(out, resume=False, overwrite=True, command="demo")
     frame, target = load_embedded(DATA)
     task = replace(load_task(frame, target), name="diabetes patients")
     facts = describe_task(task)

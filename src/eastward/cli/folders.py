@@ -24,9 +24,9 @@ def check_place(command: str, folder: Path) -> None:
         _messages.fail(command, "--out", "a folder that can be written", str(folder), advice)
 
 
-def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
+def check_folder(folder: Path, *, resume: bool, overwrite: bool, command: str = "train") -> None:
     """A model or an unfinished run is not replaced unless that is wanted."""
-    check_place("train", folder)
+    check_place(command, folder)
     unfinished, finished = (folder / CHECKPOINT).is_dir(), (folder / TASK).is_file()
     if overwrite and not resume:
         shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)

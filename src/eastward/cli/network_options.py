@@ -26,22 +26,24 @@ def training_options(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def network_options(hidden: str | None, epochs: int | None) -> dict[str, Any]:
+def network_options(
+    hidden: str | None, epochs: int | None, *, command: str = "train"
+) -> dict[str, Any]:
     """Parameters of networks, as far as they were given; the others keep the defaults of their method."""
-    widths = {} if hidden is None else {"hidden": layer_widths(hidden)}
+    widths = {} if hidden is None else {"hidden": layer_widths(hidden, command)}
     return widths | ({} if epochs is None else {"max_epochs": epochs})
 
 
-def layer_widths(text: str) -> tuple[int, ...]:
+def layer_widths(text: str, command: str = "train") -> tuple[int, ...]:
     """Widths of layers from "512,256,128"."""
     from eastward import _messages
 
     words = [word for word in text.replace("x", ",").split(",") if word.strip()]
     if not words or not all(word.strip().isdigit() for word in words):
-        _messages.fail("train", "--hidden", "widths such as 512,256,128", repr(text))
+        _messages.fail(command, "--hidden", "widths such as 512,256,128", repr(text))
     if not all(0 < int(word) <= WIDEST_LAYER for word in words):
         expected = f"widths from 1 to {WIDEST_LAYER:,}"
-        _messages.fail("train", "--hidden", expected, repr(text))
+        _messages.fail(command, "--hidden", expected, repr(text))
     return tuple(int(word) for word in words)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
@@ -22,6 +23,7 @@ from eastward.comparison.result import Comparison, Progress
 from eastward.decisions.deciding import checked_abstain_cost
 from eastward.decisions.tuning import DecisionOptions
 from eastward.estimators.cross_fitting import check_two_classes, class_labels
+from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network.preparation import encode_labels
 
@@ -155,6 +157,7 @@ def compare(
     """
     _check_numbers(n_splits, test_size, budget, tie_margin)
     _checks.jobs(_CALLER, n_jobs)
+    _check_settings(method_options, store, progress, thorough)
     experience = resolved_prior(prior)
     chosen = resolve_methods(methods, baseline)
     problem = _problem(
@@ -247,6 +250,7 @@ def _problem(
     for argument, value in (("X", X), ("y", y)):
         if value is None:
             _checks.fail(_CALLER, argument, "given", None, error=TypeError)
+    refuse_repeated_columns(X, _CALLER)
     labels = class_labels(_CALLER, y)
     check_consistent_length(X, labels)
     weight = None
@@ -277,8 +281,8 @@ def _with_order(problem: Problem, groups: Any, times: Any) -> Problem:
     if groups is None and times is None:
         return problem
     check_consistent_length(problem.codes, groups, times)
-    kept = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = None if times is None else np.unique(np.asarray(times), return_inverse=True)[1]
+    kept = None if groups is None else _ranks("groups", groups)
+    order = None if times is None else _ranks("times", times)
     ordered = replace(problem, groups=kept, times=order)
     for rows, side in zip(ordered.rows(0), ("train on", "judge by"), strict=True):
         if len(np.unique(problem.codes[rows])) < 2:
@@ -289,9 +293,22 @@ def _with_order(problem: Problem, groups: Any, times: Any) -> Problem:
     return ordered
 
 
+def _ranks(argument: str, values: Any) -> NDArray[Any]:
+    """Number the values in their order."""
+    try:
+        return np.unique(np.asarray(values), return_inverse=True)[1]
+    except TypeError:
+        got, advice = "values of which some have no order", "Fill or drop missing ones."
+        return _checks.fail(_CALLER, argument, "values of one type", got, advice, error=TypeError)
+
+
 def _seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         return _checks.whole_number(_CALLER, "random_state", int(random_state), at_least=0)
+    if random_state is not None and not hasattr(random_state, "randint"):
+        got = _checks.describe(random_state)
+        expected = "an integer, a RandomState or None"
+        _checks.fail(_CALLER, "random_state", expected, got, error=TypeError)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
@@ -304,6 +321,22 @@ def _check_numbers(
         _checks.positive(_CALLER, "budget", budget)
     if _checks.real(_CALLER, "tie_margin", tie_margin) < 0:
         _checks.fail(_CALLER, "tie_margin", ">= 0", tie_margin)
+
+
+def _check_settings(method_options: Any, store: Any, progress: Any, thorough: Any) -> None:
+    if method_options is not None and not isinstance(method_options, Mapping):
+        expected, got = "a mapping from parameters to values", _checks.describe(method_options)
+        _checks.fail(_CALLER, "method_options", expected, got, error=TypeError)
+    if progress is not None and not callable(progress):
+        got = _checks.describe(progress)
+        _checks.fail(_CALLER, "progress", "a function or None", got, error=TypeError)
+    _checks.boolean(_CALLER, "thorough", thorough)
+    if store is None:
+        return
+    folder = _checks.path(_CALLER, "store", store).absolute()
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            _checks.fail(_CALLER, "store", "a folder", f"{folder}, where {place} is a file")
 
 
 def _check_rows(counts: Any) -> None:

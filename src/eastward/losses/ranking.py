@@ -49,7 +49,8 @@ class _GridLoss(LossModule):
         caller = type(self).__name__
         resolve_step(step, caller=caller)
         resolve_reduce(process_group, caller=caller)
-        self.area, self.thresholds, self.step = area, threshold_grid(thresholds), step
+        self.area, self.step = area, step
+        self.thresholds = threshold_grid(thresholds, caller=caller)
         self.multilabel = _checks.boolean(caller, "multilabel", multilabel)
         self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)

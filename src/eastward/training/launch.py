@@ -105,6 +105,9 @@ def processes_to_start(devices: Any, strategy: Any) -> int:
     (2, 1)
     """
     wanted = devices if isinstance(devices, int) else 1
+    if wanted > _checks.MOST_JOBS:
+        expected = f"{_checks.MOST_JOBS} processes at most"
+        _checks.fail(CALLER, "devices", expected, devices)
     if wanted > 1 and strategy not in ("auto", "ddp"):
         expected = "'auto' or 'ddp' with more than one device"
         advice = "Start other strategies with torchrun or Fabric's own launcher."
@@ -117,7 +120,7 @@ def in_a_job() -> bool:
     return "LOCAL_RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def make_fabric(options: Mapping[str, Any]) -> Fabric:
+def make_fabric(options: Mapping[str, Any], *, caller: str = CALLER) -> Fabric:
     """Make a Lightning Fabric with device, precision and loggers; launched if this is a process of a job."""
     # Imported here, because it takes seconds and prediction does not need it.
     from lightning_fabric import Fabric  # noqa: PLC0415
@@ -130,7 +133,7 @@ def make_fabric(options: Mapping[str, Any]) -> Fabric:
         try:
             return Fabric(**options)
         except (TypeError, ValueError) as error:
-            _refuse(options, error)
+            _refuse(caller, options, error)
     seconds = float(os.environ.get(TIMEOUT, "1800"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     settings = {
@@ -152,13 +155,13 @@ def _is_shared(options: Mapping[str, Any]) -> bool:
     return not alone or (isinstance(options["strategy"], str) and options["strategy"] == "ddp")
 
 
-def _refuse(options: Mapping[str, Any], error: Exception) -> NoReturn:
+def _refuse(caller: str, options: Mapping[str, Any], error: Exception) -> NoReturn:
     """Report options that Lightning Fabric refuses, with its reason."""
     names = ("accelerator", "devices", "strategy", "precision")
     got = ", ".join(f"{name}={_checks.describe(options.get(name))}" for name in names)
     reason = " ".join(str(error).split())
     expected = "such as Lightning Fabric takes"
-    _checks.fail("EASTClassifier", ", ".join(names), expected, f"{got} ({reason})")
+    _checks.fail(caller, ", ".join(names), expected, f"{got} ({reason})")
 
 
 def _meet_again(device: str, seconds: float) -> None:

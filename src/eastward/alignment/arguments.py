@@ -1,0 +1,71 @@
+"""Checks of the options of ``align``, before rows are read and anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eastward import _checks
+from eastward.alignment.batches import CALLER
+from eastward.alignment.stages import STAGES
+from eastward.constraints import parse_constraints
+
+__all__ = ["check_names", "check_options"]
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check the options that need neither the network nor its data."""
+    _check_sequences(options["stages"], options["classes"])
+    _check_numbers(options)
+    if options["checkpoint"] is not None:
+        _checks.path(CALLER, "checkpoint", options["checkpoint"])
+    objects = (
+        ("head", (str, type(None)), "the path of a layer, or None"),
+        ("verbose", (int, np.integer, np.bool_), "True, False or a number"),
+    )
+    for name, kinds, expected in objects:
+        if not isinstance(options[name], kinds):
+            got = _checks.describe(options[name])
+            _checks.fail(CALLER, name, expected, got, error=TypeError)
+    if options["forward"] is not None and not callable(options["forward"]):
+        got = _checks.describe(options["forward"])
+        _checks.fail(CALLER, "forward", "a function of model and inputs", got, error=TypeError)
+    if options["fabric"] is not None and not hasattr(options["fabric"], "to_device"):
+        got = _checks.describe(options["fabric"])
+        _checks.fail(CALLER, "fabric", "a Lightning Fabric, or None", got, error=TypeError)
+
+
+def check_names(size: int, labels: bool, options: Mapping[str, Any]) -> None:
+    """Check the names of classes and the constraints on them, once the number of outputs is known."""
+    names = options["classes"]
+    if names is not None and len(tuple(names)) != size:
+        got = f"{len(tuple(names))} for {size} outputs"
+        _checks.fail(CALLER, "classes", "one name for each output of the network", got)
+    if not labels:
+        parse_constraints(CALLER, options["subject_to"], size, names)
+
+
+def _check_sequences(stages: Any, classes: Any) -> None:
+    if isinstance(stages, str) or not isinstance(stages, Iterable):
+        expected = f"a sequence of {', '.join(repr(name) for name in STAGES)}"
+        _checks.fail(CALLER, "stages", expected, _checks.describe(stages), error=TypeError)
+    for name in stages:
+        _checks.one_of(CALLER, "stages", name, STAGES)
+    if classes is not None and (isinstance(classes, str) or not isinstance(classes, Iterable)):
+        got = _checks.describe(classes)
+        _checks.fail(CALLER, "classes", "one name for each class", got, error=TypeError)
+
+
+def _check_numbers(options: Mapping[str, Any]) -> None:
+    devices = options["devices"]
+    _checks.whole_number(CALLER, "devices", devices, at_least=1, at_most=_checks.MOST_JOBS)
+    _checks.seed(CALLER, options["random_state"])
+    _checks.ignore_index(CALLER, options["ignore_index"])
+    _checks.not_negative(CALLER, "weight_decay", options["weight_decay"])
+    _checks.in_unit_interval(CALLER, "confidence", options["confidence"])
+    if options["batch_size"] is not None:
+        _checks.whole_number(CALLER, "batch_size", options["batch_size"], at_least=1)
+    if options["abstain_cost"] is not None:
+        _checks.not_negative(CALLER, "abstain_cost", options["abstain_cost"])
