@@ -40,8 +40,8 @@ def call(*given, **options):
 PAIRS = [(torch.randn(4, 2), TARGETS)]
 
 
-def exact(model=None, batches=PAIRS):
-    return lambda: ew.exact_backward(ew.EASTLoss(), model, batches)
+def exact(model=None, batches=PAIRS, **options):
+    return lambda: ew.exact_backward(ew.EASTLoss(**options), model, batches)
 
 
 def frozen():
@@ -129,6 +129,16 @@ ERRORS = {
         exact(frozen()),
         ValueError,
         r"model of exact_backward must be trainable; got one without trainable parameters",
+    ),
+    "a function of frozen logits": (
+        exact(lambda inputs: frozen()(2 * inputs)),
+        ValueError,
+        r"model of exact_backward must be trainable; got one whose logits have no gradient",
+    ),
+    "a step without a gradient": (
+        exact(torch.nn.Linear(2, 3), step="hard"),
+        ValueError,
+        r"loss of exact_backward must be differentiable; got one with step='hard'",
     ),
     "batches that are no pairs": (
         exact(torch.nn.Linear(2, 3), [torch.randn(4, 2)]),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward._random_numbers import turn
-from eastward.distributed import resolve_reduce
+from eastward.distributed import agree_on_classes, resolve_reduce
 from eastward.losses.modules import EASTLoss
 from eastward.protocols import Reduce, Scalar
 
@@ -82,7 +82,9 @@ def exact_backward(
     across = resolve_reduce(loss.process_group)
     totals = _class_totals(loss, batches, across)
     tables, states, dtype = _summed_tables(loss, model, batches, totals)
-    tables = tables if across is None else across(tables)
+    if across is not None:
+        agree_on_classes("exact_backward", tables[0], across)
+        tables = across(tables)
     tables = tables.detach().requires_grad_()
     value = loss.loss_at(tables, dtype=dtype)
     (slope,) = torch.autograd.grad(value, tables)
@@ -92,7 +94,8 @@ def exact_backward(
         last = index == len(batches) - 1
         with turn(), torch.random.fork_rng(), _unsynchronised(model, last=last):
             restore_random_state(state)
-            part, _ = _tables(loss, model, batch, totals)
+            part, logits = _tables(loss, model, batch, totals)
+            _check_graph(loss, logits, part)
             backward((part * slope).sum().to(dtype))
     return value.detach()
 
@@ -108,7 +111,8 @@ def _summed_tables(
                 turn()
             ):  # what another thread drew in between would not be drawn again in the second pass
                 states.append(random_state())
-                part, dtype = _tables(loss, model, batch, totals)
+                part, logits = _tables(loss, model, batch, totals)
+            dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
             total = part if total is None else total + part
     if total is None:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")
@@ -117,12 +121,12 @@ def _summed_tables(
 
 def _tables(
     loss: EASTLoss, model: Any, batch: tuple[Any, ...], totals: Reduce | None
-) -> tuple[Tensor, torch.dtype]:
-    """Compute the tables of one micro-batch, and the dtype of a loss of its logits."""
+) -> tuple[Tensor, Tensor]:
+    """Compute the tables and the logits of one micro-batch."""
     inputs, targets, *weight = batch
     logits = model(inputs)
     tables = loss.wide_tables((logits, targets, weight[0] if weight else None), reduce=totals)
-    return tables, torch.float64 if logits.dtype == torch.float64 else torch.float32
+    return tables, logits
 
 
 def _class_totals(
@@ -178,12 +182,7 @@ def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
         expected, got = "a module or a function from inputs to logits", _checks.describe(model)
         _checks.fail("exact_backward", "model", expected, got, error=TypeError)
     if isinstance(model, nn.Module) and not any(p.requires_grad for p in model.parameters()):
-        advice = (
-            "Nothing would receive a gradient: unfreeze some parameters, or call the loss alone."
-        )
-        _checks.fail(
-            "exact_backward", "model", "trainable", "one without trainable parameters", advice
-        )
+        _refuse_model("one without trainable parameters")
     if not batches:
         _checks.fail("exact_backward", "micro_batches", "at least one", "none")
     if normalises_batches(model):
@@ -192,6 +191,21 @@ def _check(loss: object, model: object, batches: list[tuple[Any, ...]]) -> None:
             "that sees all rows at once; call .eval() on those layers, or use group norm",
             stacklevel=3,
         )
+
+
+def _check_graph(loss: EASTLoss, logits: Tensor, tables: Tensor) -> None:
+    """Check that a gradient can flow from the tables to the model."""
+    if not logits.requires_grad:
+        _refuse_model("one whose logits have no gradient")
+    if not tables.requires_grad:
+        advice = "Train with step='linear'; step='hard' is the metric itself."
+        got = f"one with step={loss.step!r}, which has no gradient"
+        _checks.fail("exact_backward", "loss", "differentiable", got, advice)
+
+
+def _refuse_model(got: str) -> None:
+    advice = "Nothing would receive a gradient: unfreeze some parameters, or call the loss alone."
+    _checks.fail("exact_backward", "model", "trainable", got, advice)
 
 
 def _group(loss: EASTLoss) -> Any:
