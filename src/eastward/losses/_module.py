@@ -33,8 +33,8 @@ class LossModule(nn.Module):
         self.register_buffer("temperature", new_buffer(torch.tensor(float(temperature))))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        current = self.__dict__.get("_buffers", {}).get("temperature")
-        if name == "temperature" and current is not None:
+        current = getattr(self, "temperature", None) if name == "temperature" else None
+        if current is not None:
             _checks.one_temperature(type(self).__name__, value)
             # A new tensor instead of fill_, so that graphs recorded at the old temperature keep it.
             value = torch.as_tensor(float(value), dtype=current.dtype, device=current.device)

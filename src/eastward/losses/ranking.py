@@ -33,24 +33,24 @@ _COUNTED = get("accuracy")
 class _GridLoss(LossModule):
     """One minus the mean over columns of an area under a curve through a threshold grid."""
 
+    area: Callable[[Tensor], Tensor]
+
     def __init__(
         self,
-        area: Callable[[Tensor], Tensor],
         *,
-        thresholds: int | Sequence[float],
-        temperature: float,
-        step: str | Step,
-        multilabel: bool,
-        ignore_index: int | None,
-        process_group: Any,
-        check_inputs: bool,
+        thresholds: int | Sequence[float] = 9,
+        temperature: float = 0.2,
+        step: str | Step = "linear",
+        multilabel: bool = False,
+        ignore_index: int | None = -100,
+        process_group: Any = "auto",
+        check_inputs: bool = True,
     ) -> None:
         super().__init__(temperature)
         caller = type(self).__name__
         resolve_step(step, caller=caller)
         resolve_reduce(process_group, caller=caller)
-        self.area, self.step = area, step
-        self.thresholds = threshold_grid(thresholds, caller=caller)
+        self.thresholds, self.step = threshold_grid(thresholds, caller=caller), step
         self.multilabel = _checks.boolean(caller, "multilabel", multilabel)
         self.check_inputs = _checks.boolean(caller, "check_inputs", check_inputs)
         self.ignore_index = _checks.ignore_index(caller, ignore_index)
@@ -164,27 +164,7 @@ class AUROCLoss(_GridLoss):
     0.005
     """
 
-    def __init__(
-        self,
-        *,
-        thresholds: int | Sequence[float] = 9,
-        temperature: float = 0.2,
-        step: str | Step = "linear",
-        multilabel: bool = False,
-        ignore_index: int | None = -100,
-        process_group: Any = "auto",
-        check_inputs: bool = True,
-    ) -> None:
-        super().__init__(
-            soft_auroc,
-            thresholds=thresholds,
-            temperature=temperature,
-            step=step,
-            multilabel=multilabel,
-            ignore_index=ignore_index,
-            process_group=process_group,
-            check_inputs=check_inputs,
-        )
+    area = staticmethod(soft_auroc)
 
 
 class AveragePrecisionLoss(_GridLoss):
@@ -222,24 +202,4 @@ class AveragePrecisionLoss(_GridLoss):
     0.007
     """
 
-    def __init__(
-        self,
-        *,
-        thresholds: int | Sequence[float] = 9,
-        temperature: float = 0.2,
-        step: str | Step = "linear",
-        multilabel: bool = False,
-        ignore_index: int | None = -100,
-        process_group: Any = "auto",
-        check_inputs: bool = True,
-    ) -> None:
-        super().__init__(
-            soft_average_precision,
-            thresholds=thresholds,
-            temperature=temperature,
-            step=step,
-            multilabel=multilabel,
-            ignore_index=ignore_index,
-            process_group=process_group,
-            check_inputs=check_inputs,
-        )
+    area = staticmethod(soft_average_precision)
