@@ -22,11 +22,11 @@ class Batch(NamedTuple):
 
 
 def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
-    """Whether a batch is like most: flat float32 logits and int64 labels on the CPU, without weights.
+    """Whether a batch is like most: flat float32 logits, int64 labels and float32 weights, if any, on the CPU.
 
     The kind and shape of such tensors need no check and no conversion, and a fast kernel can take them.
     """
-    if torch.compiler.is_compiling() or sample_weight is not None:
+    if torch.compiler.is_compiling():
         return False
     if not (type(logits) is Tensor and type(targets) is Tensor):
         return False
@@ -47,10 +47,25 @@ def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
             and logits.data_ptr() != 0
             and targets.data_ptr() != 0
             and forward_ad.unpack_dual(logits).tangent is None
+            and (sample_weight is None or _is_ordinary_weight(sample_weight, targets))
         )
     except (NotImplementedError, RuntimeError):
         # Tensors inside torch.func have no storage, and nested tensors have no shape.
         return False
+
+
+def _is_ordinary_weight(weight: Any, targets: Tensor) -> bool:
+    return (
+        type(weight) is Tensor
+        and weight.dtype is torch.float32
+        and weight.layout is torch.strided
+        and weight.is_cpu
+        and weight.shape == targets.shape
+        and weight.is_contiguous()
+        and not weight.is_neg()
+        and not weight.requires_grad
+        and weight.data_ptr() != 0
+    )
 
 
 def prepare_batch(
