@@ -18,7 +18,7 @@ from torch import Tensor
 from eastward.confusion import Counts
 from eastward.decisions._inputs import Sample
 from eastward.metrics import Metric, as_metric
-from eastward.metrics.closed_forms import Form, closed_form_of
+from eastward.metrics.closed_forms import closed_form_of
 
 # Entries of a stack of tables in memory at one time (32 MB in float64).
 CELLS_AT_ONCE = 4_000_000
@@ -49,7 +49,7 @@ class Merit:
         self.num_classes = num_classes
         self.exclusive = exclusive
         self.needs_matrix = self.metric.needs_matrix and exclusive
-        self.form = self._closed_form()
+        self.form = closed_form_of(self.metric, num_classes, exclusive=exclusive)
         self.vectorised = self.form is not None or self._can_be_vectorised()
 
     @property
@@ -74,11 +74,6 @@ class Merit:
         rows = ((targets, hits), (decisions, weights), (targets, weights))
         tp, predicted, true = (blank.index_add(0, labels, mass).T for labels, mass in rows)
         return count_tables(tp, predicted, true, weights.sum(0).unsqueeze(1))
-
-    def _closed_form(self) -> Form | None:
-        if self.needs_matrix:
-            return None
-        return closed_form_of(self.metric, self.num_classes, exclusive=self.exclusive)
 
     def _values(self, tables: Tensor, *, vectorised: bool) -> Tensor:
         if self.form is not None and len(tables) <= FEW_TABLES and tables.device.type == "cpu":

@@ -91,7 +91,7 @@ class TableLoss:
 
     def has_closed_form(self, logits: Tensor) -> bool:
         """Whether the metric has a closed form for the classes of these logits, on a CPU."""
-        if not self.counted or not logits.is_cpu:
+        if not logits.is_cpu:
             return False
         size = logits.shape[-1] if self.multilabel else max(logits.shape[-1], 2)
         if size not in self._forms:
@@ -101,7 +101,7 @@ class TableLoss:
     def with_slope(
         self, tables: Tensor | np.ndarray, *, dtype: torch.dtype, warn: bool = False
     ) -> tuple[Tensor, np.ndarray]:
-        """Compute losses at tables ``([K,] G, 4, C)`` and their slopes in closed form; zero for an empty group."""
+        """Compute losses at tables ``([K,] G, ...)`` and their slopes in closed form; zero for an empty group."""
         given = tables.numpy() if isinstance(tables, Tensor) else tables
         better, grid = self.metric.higher_is_better, given.shape[-3]
         flat = given if given.ndim == 3 else given.reshape(-1, *given.shape[2:])
@@ -132,8 +132,8 @@ class TableLoss:
         """Whether a class or label has no true sample, or only true samples."""
         if not self.counted:
             return bool((given.sum(-1) <= 0).any())
-        no_positives, no_negatives = given[:, 0] + given[:, 2] <= 0, given[:, 1] + given[:, 3] <= 0
-        return bool(no_positives.any() or no_negatives.any())
+        # Positives are tp + fn, negatives fp + tn.
+        return bool((given[:, :2] + given[:, 2:] <= 0).any())
 
     def _of_filled(self, tables: Tensor, dtype: torch.dtype) -> Tensor:
         total = tables.detach().sum()

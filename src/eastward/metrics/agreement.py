@@ -24,6 +24,7 @@ from eastward.metrics._averaging import (
 from eastward.metrics.averaged_quotients import SMALLEST_FACTOR
 from eastward.metrics.products import CORRELATION, KAPPA, KAPPA_OF_LABEL
 from eastward.metrics.quotients import RECALL, SPECIFICITY, TWO_SIDED_RECALL
+from eastward.metrics.weighted_cells import WeightedCells
 
 __all__ = [
     "accuracy",
@@ -153,7 +154,8 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
     caller = "cohen_kappa"
     if weights is not None:
         _checks.one_of(caller, "weights", weights, ("linear", "quadratic"), otherwise="or None")
-        return _weighted_kappa(square_matrix(caller, confusion), 1 if weights == "linear" else 2)
+        matrix = square_matrix(caller, confusion)
+        return kappa_cells(len(matrix), weights, matrix)(matrix)
     counts = normalised_counts(caller, confusion)
     if counts.exclusive:
         return KAPPA(counts)
@@ -220,20 +222,34 @@ def expected_cost(confusion: Tensor, cost: Any) -> Tensor:
     tensor(1.1000)
     """
     matrix = square_matrix("expected_cost", confusion)
-    table = _checks.cost("expected_cost", cost, matrix.shape[0]).to(matrix)
-    total = matrix.sum()
-    return (matrix * table).sum() / torch.where(total <= 0, 1.0, total)
+    return cost_cells(len(matrix), cost, matrix)(matrix)
 
 
-def _weighted_kappa(matrix: Tensor, power: int) -> Tensor:
-    total = matrix.sum()
-    matrix = matrix / torch.where(total <= 0, 1.0, total)
-    ranks = torch.arange(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
-    distance = (ranks.unsqueeze(1) - ranks).abs() ** power
-    chance = matrix.sum(1, keepdim=True) * matrix.sum(0, keepdim=True)
-    expected = (distance * chance).sum()
-    ratio = safe_divide((distance * matrix).sum(), expected, default=1.0)
-    return 1 - ratio
+def cost_cells(size: int, cost: Any, like: Tensor) -> WeightedCells:
+    """Return the formula of the expected cost, with the dtype and device of ``like``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> cost_cells(2, [[0, 1], [5, 0]], torch.ones(1)).weights[1].tolist()
+    [5.0, 0.0]
+    """
+    table = _checks.cost("expected_cost", cost, size).to(like)
+    return WeightedCells(table, by_chance=False)
+
+
+def kappa_cells(size: int, weights: str, like: Tensor) -> WeightedCells:
+    """Return the formula of kappa with linear or quadratic weights, with the dtype and device of ``like``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> kappa_cells(3, "quadratic", torch.ones(1)).weights[0].tolist()
+    [0.0, 1.0, 4.0]
+    """
+    ranks = torch.arange(size, dtype=like.dtype, device=like.device)
+    distance = (ranks.unsqueeze(1) - ranks).abs() ** (1 if weights == "linear" else 2)
+    return WeightedCells(distance, by_chance=True)
 
 
 def _two_sided_geometric(counts: Counts) -> Tensor:

@@ -1,7 +1,7 @@
 """The metrics whose value and slope have a closed form.
 
-They are quotients of counts or of products of counts, and means of those. Autograd differentiates all other metrics
-at the table, such as a user's callable.
+They are quotients of counts or of products of counts, means of those, and weighted cells of the matrix. Autograd
+differentiates all other metrics at the table, such as a user's callable.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _OF_CLASSES: Mapping[Callable[..., Any], Quotients] = MappingProxyType(
 _OF_TABLES: Mapping[Callable[..., Any], Products] = MappingProxyType(
     {agreement.matthews_corrcoef: CORRELATION, agreement.cohen_kappa: KAPPA}
 )
-# Takes counts (R, 4, C) and a factor. Returns values (R,), slopes times the factor, the mean value, and whether a table
-# is empty.
+# Takes counts (R, 4, C) or matrices (R, C, C) and a factor. Returns values (R,), slopes times the factor, the mean of
+# the values, and whether a table is empty.
 Form: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, float, bool]]
 
 
@@ -65,16 +65,31 @@ def closed_form_of(metric: Metric, num_classes: int, *, exclusive: bool) -> Form
     >>> from eastward.metrics import get
     >>> closed_form_of(get("f1_macro"), 3, exclusive=True).average
     'macro'
-    >>> closed_form_of(get("cohen_kappa_quadratic"), 3, exclusive=True) is None
+    >>> closed_form_of(get("matthews_corrcoef"), 3, exclusive=False) is None
     True
     """
     function, options = metric.function, metric.options
+    if metric.needs_matrix:
+        return _closed_form_of_cells(metric, num_classes) if exclusive else None
     if function in _OF_TABLES:
         has_one = exclusive and options.get("weights") is None
         return _OF_TABLES[function].with_slope if has_one else None
     if function is agreement.geometric_mean and not exclusive:
         return None
     return _closed_form_of_classes(metric, num_classes, exclusive=exclusive)
+
+
+def _closed_form_of_cells(metric: Metric, num_classes: int) -> Form | None:
+    function, options = metric.function, metric.options
+    blank = torch.ones(num_classes, num_classes, dtype=torch.float64)
+    if function is agreement.expected_cost:
+        cells = agreement.cost_cells(num_classes, options.get("cost"), blank)
+    elif function is agreement.cohen_kappa and options.get("weights") is not None:
+        metric(blank)  # It reports bad options.
+        cells = agreement.kappa_cells(num_classes, options["weights"], blank)
+    else:
+        return None
+    return None if cells.weights.requires_grad else cells.with_slope
 
 
 def _closed_form_of_classes(

@@ -71,25 +71,28 @@ class Products:
     def _matrices(self) -> np.ndarray:
         """Return twice the symmetric matrices of the forms, ``(1 + m, 4, 4)``."""
         forms = (self.above, *self.below)
-        return np.array([sum(np.outer(a, b) + np.outer(b, a) for a, b in form) for form in forms])
+        twice = [sum(np.outer(a, b) + np.outer(b, a) for a, b in form) for form in forms]
+        return np.array(twice, dtype=np.float64)
 
     def with_slope(
         self, tables: np.ndarray, scale: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray, float, bool]:
         """Compute value and slope like :class:`~eastward.metrics.quotients.ClosedForm`, for exclusive classes."""
-        slopes = self._matrices @ tables[:, None]
-        forms = 0.5 * (slopes * tables[:, None]).sum(axis=(2, 3))
+        number = len(tables)
+        slopes = (self._matrices @ tables[:, None]).reshape(number, len(self._matrices), -1)
+        forms = 0.5 * (slopes @ tables.reshape(number, -1, 1))[:, :, 0]
         masses = tables.sum(axis=(1, 2))
-        lower = forms[:, 1:]
         # Relative to the squared mass of one class's table, as in normalised counts.
-        floor = VANISHED * (masses / tables.shape[2]) ** 2
-        gone = (lower <= floor[:, None]).any(axis=1)
-        lower = np.where(gone[:, None], 1.0, lower)
-        inverse = np.where(gone, 0.0, lower.prod(axis=1) ** (-1 / lower.shape[1]))
+        floor = (VANISHED / tables.shape[2] ** 2) * masses * masses
+        gone = (forms[:, 1:] <= floor[:, None]).any(axis=1)
+        lower = np.where(gone[:, None], 1.0, forms[:, 1:])
+        # One denominator twice, or two.
+        inverse = np.where(gone, 0.0, 1.0 / np.sqrt(lower[:, 0] * lower[:, -1]))
         values = forms[:, 0] * inverse
-        drag = (slopes[:, 1:] / lower[:, :, None, None]).mean(axis=1)
-        slope = slopes[:, 0] * inverse[:, None, None] - drag * values[:, None, None]
-        return values, scale * slope, float(values.mean()), bool((masses == 0).any())
+        parts = np.empty_like(forms)
+        parts[:, 0], parts[:, 1:] = inverse, (values / -lower.shape[1])[:, None] / lower
+        slope = ((scale * parts)[:, None] @ slopes).reshape(tables.shape)
+        return values, slope, float(values.mean()), bool((masses == 0).any())
 
 
 _JOINT: Any = ((_TP, _TN), (_MINUS_FP, _FN))
