@@ -23,9 +23,6 @@ from eastward.kernels.problems import (
 
 __all__ = ["pullback", "tables", "what_is_wrong"]
 
-# A difference of sums of weights below this share of their total is rounding.
-ROUNDING = 1e-14
-
 
 def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
     """Compute the tables; see :class:`~eastward.kernels.problems.Kernel`. Intermediate results are kept."""
@@ -51,40 +48,27 @@ def _tables(problem: Problem, parts: Any) -> Tensor:
         return _of_two_classes(_column_tables(problem, parts), problem)
     labels, weights, rows = parts
     share = weights / rows.whole
-    if problem.matrix:
-        steps = torch.where(rows.single, rows.steps.scatter(2, rows.place, rows.own), rows.steps)
-        size = steps.shape[2]
-        blank = _wide(steps.new_zeros(len(steps), size, size))
-        return blank.scatter_add(1, labels.expand_as(steps), _wide(steps * share)).unsqueeze(1)
-    return _counts(rows, labels, weights, share).unsqueeze(1)
+    if not problem.matrix:
+        return _counts(rows, labels, share).unsqueeze(1)
+    size = rows.steps.shape[2]
+    blank = _wide(share.new_zeros(len(share), size, size))
+    cells = _wide(rows.steps * share)
+    return blank.scatter_add(1, labels.expand_as(cells), cells).unsqueeze(1)
 
 
-def _counts(rows: _Rows, labels: Tensor, weights: Tensor, share: Tensor) -> Tensor:
-    """Compute tp, fp, fn, tn ``(K, 4, C)`` as in :func:`eastward.kernels.rows.counts_of_sums`."""
-    steps, place = rows.steps, rows.place
-    own = torch.where(rows.single, rows.own, steps.gather(2, place))
-    others = torch.where(rows.single, rows.others, rows.others - own)
-    is_place = labels == place
-    at_label = torch.where(is_place, own, steps.gather(2, labels))
-    missed = torch.where(is_place, others, own + (others - at_label))
-    found = torch.cat([weights, at_label * share, missed * share], 2)
-    elsewhere = torch.cat([own * share, others * share, weights], 2) * ~is_place
-    blank = _wide(found.new_zeros(len(steps), 3, steps.shape[2]))
-    true, right, missed = _by_class(blank, labels, found).unbind(1)
-    wrong_first, left_first, others_first = _by_class(blank, place, elsewhere).unbind(1)
-    # Not a matrix product, which autocast would compute in half precision.
-    rest = steps.scatter(2, labels, 0.0).scatter_(2, place, 0.0).mul_(share)
-    wrong = _wide(rest.sum(1))
-    total = true.sum(1, keepdim=True)
-    spared = (total - true) - others_first
-    spared = torch.where(spared > ROUNDING * total, spared - wrong, 0.0).clamp_min(0.0)
-    return torch.stack([right, wrong + wrong_first, missed, spared + left_first], dim=1)
-
-
-def _by_class(blank: Tensor, places: Tensor, masses: Tensor) -> Tensor:
-    """Sum masses ``(K, N, 3)`` by class into ``(K, 3, C)``, given each sample's class ``(K, N, 1)``."""
-    index = places.transpose(1, 2).expand(-1, 3, -1)
-    return blank.scatter_add(2, index, _wide(masses.transpose(1, 2)))
+def _counts(rows: _Rows, labels: Tensor, share: Tensor) -> Tensor:
+    """Compute tp, fp, fn, tn ``(K, 4, C)``."""
+    found = rows.steps * share
+    # Without a difference of numbers that are nearly equal: only the largest class can have almost everything.
+    missed = (rows.whole - rows.steps).scatter_(2, rows.place, rows.others).mul_(share)
+    blank = _wide(share.new_zeros(len(share), found.shape[2]))
+    counts = []
+    for mass in (found, missed):
+        of_true = mass.gather(2, labels).squeeze(2)
+        counts.append(blank.scatter_add(1, labels.squeeze(2), _wide(of_true)))
+        # Not a matrix product, which autocast would compute in half precision.
+        counts.append(_wide(mass.scatter_(2, labels, 0.0).sum(1)))
+    return torch.stack(counts, dim=1)
 
 
 def pullback(
@@ -114,39 +98,36 @@ def _row_pullback(problem: Problem, parts: Any, slopes: Tensor) -> Tensor:
     pulls = _pulls(problem, slopes[:, 0], labels, rows)
     mean = (pulls * rows.steps).sum(2, keepdim=True) / rows.whole
     share = weights / rows.whole
-    u, single = rows.u, rows.single
-    at_first = torch.where(single, -mean * share * rows.own_slope, 0.0)
     found = pulls.sub_(mean).mul_(share).mul_(rows.slopes)
-    spread = found.sum(2, keepdim=True) + at_first
-    total = u.sum(2, keepdim=True) + torch.where(single, rows.first, 0.0)
+    spread, total = found.sum(2, keepdim=True), rows.u.sum(2, keepdim=True)
     if problem.detached:
-        through, theta = spread / total, torch.zeros_like(spread)
-    else:
-        through = torch.where(single, mean * share * rows.by_total, 0.0)
-        theta = spread - through * total
-        receives = u == rows.second
-        each = torch.where(single, 0.5 * rows.second, 1.0) * theta
-        found.addcmul_(receives, each / receives.sum(2, keepdim=True).clamp_min(1), value=-1)
-    found.addcmul_(u, through, value=-1)
-    own = at_first - (through + 0.5 * theta) * rows.first
-    return found.scatter_(2, rows.place, torch.where(single, own, found.gather(2, rows.place)))
+        return found.addcmul_(rows.u, spread / total, value=-1)
+    through = mean * share * rows.by_total
+    theta = spread - through * total
+    found.addcmul_(rows.u, through, value=-1)
+    # Half of the threshold is the largest class, half the second one. Classes that tie share what it gets.
+    tied = rows.second >= rows.first
+    receives = rows.u == rows.second
+    each = torch.where(tied, 1.0, 0.5 * rows.second) * theta / receives.sum(2, keepdim=True)
+    found.addcmul_(receives, each, value=-1)
+    to_first = torch.where(tied, 0.0, -0.5 * rows.first) * theta
+    return found.scatter_add_(2, rows.place, to_first)
 
 
 class _Rows(NamedTuple):
     """For every class u, h, and the slope of h times u; for every row ``(K, N, 1)`` the rest.
 
-    Where a ``single`` class is the largest, its numbers are kept apart and are zero among the others.
+    ``place`` is where a largest class is, ``first`` and ``second`` are the largest u and the largest but that one.
+    ``others`` is the sum of h without the largest class, ``whole`` the sum with it, ``by_total`` the derivative of the
+    largest h by the sum of all u.
     """
 
     u: Tensor
     steps: Tensor
     slopes: Tensor
     place: Tensor
-    single: Tensor
     first: Tensor
     second: Tensor
-    own: Tensor
-    own_slope: Tensor
     others: Tensor
     whole: Tensor
     by_total: Tensor
@@ -157,49 +138,31 @@ def _rows(problem: Problem, logits: Tensor) -> _Rows:
     top, place = logits.max(2, keepdim=True)
     u = (logits - top).exp_().scatter_(2, place, 0.0)
     second = u.amax(2, keepdim=True)
-    single = second < 1
-    u.scatter_(2, place, 1 - single.to(u.dtype))
-    rest = u.sum(2, keepdim=True)
-    first = torch.where(single, 2 / (1 + second), 1.0)
+    first = 2 / (1 + second)
     u.mul_(first)
+    rest = u.sum(2, keepdim=True)
     is_low = u < low
     slopes = torch.where(is_low, slope, middle).to(u.dtype).mul_(u)
     steps = slopes + torch.where(is_low, 0.0, 0.5 - middle).to(u.dtype)
-    steps.scatter_(2, place, torch.where(single, 0.0, steps.gather(2, place)))
-    others = steps.sum(2, keepdim=True)
+    others = steps.scatter_(2, place, 0.0).sum(2, keepdim=True)
     # Only a single largest class can be in the last piece of the step.
     beyond = first - high
-    last = temperature / (rest * first + beyond).clamp_min(1e-12)
     is_last = beyond > 0
-    above = middle * ((1 - second) / (1 + second))
-    own = torch.where(is_last, 1 - rest * first * last, 0.5 + above)
-    own_slope = torch.where(is_last, last, middle) * first
+    last = temperature / (rest + beyond).clamp_min(1e-12)
+    own = torch.where(is_last, 1 - rest * last, 0.5 + middle * (first - 1))
     by_total = torch.where(is_last, -last * last * beyond / temperature, 0.0)
-    whole = torch.where(single, own + others, others)
-    return _Rows(
-        u,
-        steps,
-        slopes,
-        place,
-        single,
-        first,
-        second * first,
-        own,
-        own_slope,
-        others,
-        whole,
-        by_total,
-    )
+    steps.scatter_(2, place, own)
+    slopes.scatter_(2, place, torch.where(is_last, last, middle) * first)
+    u.scatter_(2, place, first)
+    return _Rows(u, steps, slopes, place, first, second * first, others, own + others, by_total)
 
 
 def _masked(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
     """Return labels that are safe as indices, and weights, both ``(K, N, 1)``; ignored samples weigh 0."""
-    gone = samples.labels == problem.ignored
-    weights = samples.weights
-    if weights is None:
-        weights = torch.ones_like(samples.labels, dtype=samples.logits.dtype)
-    labels = samples.labels.masked_fill(gone, 0)
-    return labels.unsqueeze(-1), weights.masked_fill(gone, 0.0).unsqueeze(-1)
+    labels, weights = samples.labels, samples.weights
+    gone = labels == problem.ignored
+    weights = (~gone).to(samples.logits.dtype) if weights is None else weights.masked_fill(gone, 0)
+    return labels.masked_fill(gone, 0).unsqueeze(-1), weights.unsqueeze(-1)
 
 
 def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Tensor:
@@ -209,15 +172,13 @@ def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Ten
     """
     slopes = slopes.to(rows.u.dtype)
     if problem.matrix:
-        every = slopes.gather(1, labels.expand_as(rows.u))
-        return every.sub_(every.gather(2, rows.place))
-    # What a sample adds to tp it takes from fn, and what it adds to fp it takes from tn.
-    of_true, of_others = (
-        (slopes[:, :2] - slopes[:, 2:]).unsqueeze(2).expand(-1, -1, rows.u.shape[1], -1).unbind(1)
-    )
-    own, base = of_true.gather(2, labels), of_others.gather(2, rows.place)
-    base = torch.where(labels == rows.place, own, base)
-    return (of_others - base).scatter_(2, labels, own - base)
+        pulls = slopes.gather(1, labels.expand_as(rows.u))
+    else:
+        # What a sample adds to tp it takes from fn, and what it adds to fp it takes from tn.
+        of_true, of_others = (slopes[:, :2] - slopes[:, 2:]).unsqueeze(2).unbind(1)
+        of_label = of_true.expand_as(rows.u).gather(2, labels)
+        pulls = of_others.expand_as(rows.u).scatter(2, labels, of_label)
+    return pulls.sub_(pulls.gather(2, rows.place))
 
 
 def _columns(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
