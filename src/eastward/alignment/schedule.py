@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 from eastward import _checks
 from eastward.annealing import ALIGNED_LADDER
 from eastward.losses import EASTLoss
+from eastward.losses.exact import BATCH_NORMS
 from eastward.metrics import Metric, as_metric
 
 __all__ = ["AlignmentSchedule", "ScheduleRun", "still_batch_norm"]
@@ -183,5 +184,5 @@ def _be_still(norm: nn.Module, _given: Any) -> None:
 
 def _batch_norms(model: nn.Module) -> list[nn.Module]:
     """Return the layers with running statistics."""
-    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the base class of all batch norms
-    return [one for one in model.modules() if isinstance(one, kind) and one.track_running_stats]
+    norms = [one for one in model.modules() if isinstance(one, BATCH_NORMS)]
+    return [one for one in norms if one.track_running_stats]

@@ -22,7 +22,9 @@ from eastward.distributed import agree_on_classes, resolve_reduce
 from eastward.losses.modules import EASTLoss
 from eastward.protocols import Reduce, Scalar
 
-__all__ = ["exact_backward"]
+__all__ = ["BATCH_NORMS", "exact_backward"]
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def exact_backward(
@@ -235,8 +237,7 @@ def _chunks(batches: list[tuple[Any, ...]], rows: int) -> list[tuple[Any, ...]]:
 
 def _batch_norms(model: object) -> list[Any]:
     modules = model.modules() if isinstance(model, nn.Module) else ()
-    kind = nn.modules.batchnorm._BatchNorm  # noqa: SLF001 - the base class of all batch norms
-    return [module for module in modules if isinstance(module, kind) and module.training]
+    return [module for module in modules if isinstance(module, BATCH_NORMS) and module.training]
 
 
 def normalises_batches(model: object) -> bool:
