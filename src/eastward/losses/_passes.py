@@ -26,6 +26,9 @@ from eastward.steps import STEPS
 
 __all__ = ["WHY_DEFINITION", "Passes", "Ways", "soft_tables"]
 
+# If the largest weight is in this range, weights need no other unit.
+ORDINARY_WEIGHTS = (1e-10, 1e10)
+
 # Never a label.
 _NOTHING_IGNORED = -(2**63)
 
@@ -268,6 +271,12 @@ def _labels(targets: Tensor, ignored: int) -> Tensor:
     return targets.long().contiguous()
 
 
+def _are_ordinary(weights: Tensor) -> bool:
+    """Whether sums of these weights neither overflow nor vanish; reading them is cheap on a CPU only."""
+    low, high = ORDINARY_WEIGHTS
+    return weights.is_cpu and weights.numel() > 0 and low <= float(weights.max()) <= high
+
+
 def _weights(
     batch: Batch, labels: Tensor, terms: Terms, reduce: Reduce | None
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -275,6 +284,8 @@ def _weights(
     weights, unit = batch.sample_weight, None
     # Each group of samples has its own unit.
     groups = batch.logits.dim() - 2
+    if weights is not None and terms.prior is None and not groups and _are_ordinary(weights):
+        return weights.detach().resolve_neg().float().contiguous(), None
     if weights is not None:
         weights = at_least_float32(weights.detach().resolve_neg())
         unit = unit_of(weights, tuple(range(groups, weights.dim())))
