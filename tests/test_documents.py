@@ -20,6 +20,14 @@ CODE_AND_OUTPUT = re.compile(
     r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.DOTALL | re.MULTILINE
 )
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+# A file or folder of the repository, named in text rather than linked.
+NAMED = re.compile(
+    r"`((?:src/eastward|tests|docs|benchmarks|papers|examples|results|\.ci)/[\w./-]*|pyproject\.toml|constraints\.txt)`"
+)
+# History names what was there.
+OF_TODAY = [
+    page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "decisions"
+]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -106,3 +114,9 @@ def test_links_between_pages_lead_somewhere(page):
         and not (page.parent / target.split("#")[0]).exists()
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", OF_TODAY, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page):
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
