@@ -13,6 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 
 from eastward.decisions import Calibration, fit_calibration
+from eastward.decisions.calibration import KINDS, _simplest
 
 
 def distorted(probabilities, scales, shifts):
@@ -50,6 +51,17 @@ def test_calibrated_probabilities_are_left_alone(num_classes, num_rows):
     found = fit_calibration(true, targets)
     new, truth = made_up(20_000, num_classes, seed=1)
     assert loss(found.apply(new), truth) <= loss(new, truth) + (0.005 if num_rows > 60 else 0.03)
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(0.9, "none"), (1.4, "none"), (1.6, "temperature"), (3.0, "temperature")]
+)
+def test_a_map_has_to_gain_more_than_one_and_a_half_standard_errors(gain, expected):
+    # The map lowers the loss of a row by ``gain`` ± 10, and 100 rows have a standard error of one tenth of that.
+    noise = 10.0 * torch.tensor([1.0, -1.0]).repeat(50)
+    losses = torch.stack([gain + noise, torch.zeros(100)]).double()
+    place = _simplest(losses, torch.full((100,), 0.01, dtype=torch.float64))
+    assert KINDS[place] == expected
 
 
 def test_curves_that_no_scale_mends_are_isotonic():

@@ -2,7 +2,7 @@ r"""Calibrate probabilities, and measure how well calibrated they are.
 
 Held-out predictions show how overconfident a model is. Three maps can correct it: one temperature, a scale and a shift
 for each class (vector scaling), and for two classes any increasing curve (isotonic regression). The choice is the
-simplest map whose cross-validated log-loss is within one standard error of the best.
+simplest map whose cross-validated log-loss is within one standard error of the best, or no map within one and a half.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ FEWEST_FOR_ISOTONIC = 300
 MAX_NUMBERS = 200_000
 # No prediction is certain enough for exactly zero or one.
 SMALLEST = 1e-6
+# A map must lower the log-loss by this many standard errors: few rows prefer one by chance.
+TO_CHANGE = 1.5
 # Steps of LBFGS, which are enough because the problem is convex.
 STEPS = 60
 
@@ -171,8 +173,8 @@ def fit_calibration(
     kind : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
         ``"temperature"``: :math:`p' \propto p^{1/T}`. ``"vector"``: a scale and a shift of log-probabilities for each
         class. ``"isotonic"``: an increasing curve, for two classes; it needs scikit-learn. ``"auto"`` takes the
-        simplest whose cross-validated log-loss is within one standard error of the best. It considers an isotonic
-        curve only if both classes have at least 300 rows.
+        simplest whose cross-validated log-loss is within one standard error of the best; the probabilities stay as they
+        are within one and a half. It considers an isotonic curve only if both classes have at least 300 rows.
     averaged : bool, default=False
         Whether new rows are predicted by the mean of several models, but each held-out row by one of them. The mean is
         less confident than a single model, so temperature and vector scaling then never flatten the probabilities
@@ -230,18 +232,14 @@ def _some_rows(sample: Sample, seed: int) -> Sample:
 
 
 def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
-    """Choose the simplest map within one standard error of the best."""
+    """Choose the simplest map whose cross-validated log-loss is hardly above the best one's."""
     folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
     kinds = _possible(sample)
     tables = [_held_out_tables(sample, folds, kind, averaged=averaged) for kind in kinds]
     losses = torch.stack([_row_losses(table, sample.targets) for table in tables])
     weight = sample.weight / sample.weight.sum()
     means = losses @ weight
-    best = int(means.argmin())
-    excess = losses - losses[best]
-    spread = (excess - (means - means[best]).unsqueeze(1)).square() @ weight
-    error = (spread * weight.square().sum()).sqrt()
-    place = int(torch.nonzero(means - means[best] <= error).flatten()[0])
+    place = _simplest(losses, weight)
     found = _fitted(sample, kinds[place], averaged=averaged)
     rows = sample.targets.numpy(), sample.weight.numpy()
     errors = [expected_calibration_error(tables[k].numpy(), *rows) for k in (place, 0)]
@@ -252,6 +250,18 @@ def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
         error=errors[0],
         error_before=errors[1],
     )
+
+
+def _simplest(losses: Tensor, weight: Tensor) -> int:
+    """Return the first map within its hurdle of the best one; ``losses`` are ``(maps, N)``, those of "none" first."""
+    means = losses @ weight
+    best = int(means.argmin())
+    excess = losses - losses[best]
+    spread = (excess - (means - means[best]).unsqueeze(1)).square() @ weight
+    hurdles = torch.ones_like(means)
+    hurdles[0] = TO_CHANGE
+    within = means - means[best] <= hurdles * (spread * weight.square().sum()).sqrt()
+    return int(torch.nonzero(within).flatten()[0])
 
 
 def _possible(sample: Sample) -> list[str]:
