@@ -66,6 +66,9 @@ def test_the_code_of_the_readme_runs_and_prints_what_the_readme_says(names, caps
             # thresholds may move a little with the versions of what is installed
             told, seen = (list(map(float, NUMBER.findall(text))) for text in (output, printed))
             assert seen == pytest.approx(told, abs=0.05)
+        if "AlignmentSchedule" in block:
+            plain, weighted, aligned = seen
+            assert aligned > max(plain, weighted) + 0.02
 
 
 def test_the_readme_is_short():
