@@ -21,12 +21,27 @@ from eastward.metrics import Metric
 __all__ = ["HeadOptions", "aligned_heads"]
 
 
+# With fewer rows a step costs more in calls than in numbers, so few and longer ones are taken.
+FEW_ROWS = 2000
+
+
 class HeadOptions(NamedTuple):
     """How the head is trained: number and size of Adam steps, and the pull back to the start."""
 
     steps: int = 120
     learning_rate: float = 0.02
     proximal: float = 0.01
+
+    @classmethod
+    def for_rows(cls, count: int) -> HeadOptions:
+        """Return the options for this many rows; few rows get a third of the steps.
+
+        Examples
+        --------
+        >>> HeadOptions.for_rows(500).steps, HeadOptions.for_rows(5000).steps
+        (40, 120)
+        """
+        return cls(steps=40, learning_rate=0.05) if count < FEW_ROWS else cls()
 
 
 def aligned_heads(

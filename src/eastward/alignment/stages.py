@@ -78,7 +78,8 @@ def _head_candidate(
     used = torch.ones(len(starts), len(rows), dtype=torch.bool)
     for fold in range(len(starts) - 1):
         used[fold, len(train) :] = folds[own.groups] != fold
-    heads = aligned_heads(starts, rows, used, work.metric, work.prior, HeadOptions())
+    options = HeadOptions.for_rows(len(rows))
+    heads = aligned_heads(starts, rows, used, work.metric, work.prior, options)
     logits = _by_fold(heads[:-1], valid.features, folds)
     return Candidate(name, network, heads[-1], work.decided(logits), logits, logits)
 
@@ -178,7 +179,8 @@ def _refit(work: Work) -> None:
     if "head" in work.options["stages"]:
         rows = work.features(network, "train_loader", both).rows
         used = torch.ones(1, len(rows), dtype=torch.bool)
-        (head,) = aligned_heads([head], rows, used, work.metric, work.prior, HeadOptions())
+        options = HeadOptions.for_rows(len(rows))
+        (head,) = aligned_heads([head], rows, used, work.metric, work.prior, options)
     work.best = replace(work.best, name="refit", network=network, head=head)
     work.note("refit", None, time.perf_counter() - started)
 
