@@ -10,9 +10,9 @@ Protocol. Fashion-MNIST is averaged to 14 x 14 pixels, CIFAR-10 to 16 x 16. Seed
 class c keeps ``most`` down to ``most / imbalance`` training images (geometric). A fifth of them is held out. The test
 images are all official ones, judged twice by macro-F1: as they are (*balanced*), and weighted to the training
 frequencies (*as trained*); balanced accuracy is the same under both. Everybody has 42 epochs: `align` takes a network
-that cross-entropy (or balanced softmax) trained for 30, and has 12 of its own; classifier retraining (cRT) trains the
-head of such a network for 12 more, on training and held-out images, as the head of `align` does; all others train for
-42. AdamW with a constant learning rate. Every opponent keeps the epoch that the held-out images prefer
+that cross-entropy (or balanced softmax, or LDAM-DRW) trained for 30, and has 12 of its own; classifier retraining
+(cRT) trains the head of such a network for 12 more, on training and held-out images, as the head of `align` does; all
+others train for 42. AdamW with a constant learning rate. Every opponent keeps the epoch that the held-out images prefer
 *by the metric and the frequencies that it is judged by*, and has its logits adjusted to these frequencies
 (``+ log target - log believed``); *cross-entropy* alone is left as it is, because its adjusted form is *logit
 adjustment*. Tuned offsets start from that, and are found on the held-out images. Logit adjustment as a loss and
@@ -53,6 +53,7 @@ COLUMNS = (
     ("balanced_accuracy", "balanced"),
 )
 OURS, OURS_BALANCED = "align", "align, from balanced softmax"
+OURS_MARGINS = "align, from LDAM-DRW"
 
 
 class Task:
@@ -165,9 +166,7 @@ Logits = dict[tuple[str, str], tuple[Tensor, Tensor]]
 
 def chosen_logits(task: Task, kind: str, name: str) -> Logits:
     """Held-out and test logits of an opponent, for each column those of the epoch that the held-out images prefer."""
-    model = network(kind, task.train[0].shape[1], task.size, task.seed)
-    if name == "LDAM-DRW":
-        _with_cosines(model, task.size)
+    model = network_for(task, kind, name)
     best: dict[tuple[str, str], tuple[float, Any]] = {}
 
     def watch(now: nn.Module) -> None:
@@ -226,14 +225,22 @@ def _with_cosines(model: nn.Module, classes: int) -> None:
     setattr(parent, name.rpartition(".")[2], NormedLinear(last.in_features, classes))
 
 
+def network_for(task: Task, kind: str, name: str) -> nn.Module:
+    """An untrained network with the head that a loss wants."""
+    model = network(kind, task.train[0].shape[1], task.size, task.seed)
+    if name == "LDAM-DRW":
+        _with_cosines(model, task.size)
+    return model
+
+
 def start(task: Task, kind: str, name: str = "cross-entropy") -> tuple[nn.Module, float]:
     """A network at its lowest held-out loss: what `align` and cRT start from."""
-    model = network(kind, task.train[0].shape[1], task.size, task.seed)
+    model = network_for(task, kind, name)
     kept: list[Any] = [float("inf"), None]
     loss = losses(task)[name]
 
     def watch(now: nn.Module) -> None:
-        value = float(loss(logits_of(now, task.valid[0]), task.valid[1], 0.0))
+        value = float(loss(logits_of(now, task.valid[0]), task.valid[1], 1.0))
         if value < kept[0]:
             kept[:] = [value, copy.deepcopy(now.state_dict())]
 
@@ -274,7 +281,8 @@ def ours(task: Task, kind: str, name: str) -> tuple[Scores, dict[str, Any]]:
     decided, reports = {}, {}
     for metric, protocol in COLUMNS:
         prior = None if protocol == "as trained" else "balanced"
-        options = {"epochs": ALIGN_EPOCHS, "learning_rate": LEARNING_RATE}
+        options: dict[str, Any] = {"epochs": ALIGN_EPOCHS, "learning_rate": LEARNING_RATE}
+        options["head"] = "added" if name == "LDAM-DRW" else None
         result = ew.align(model, loader, held, metric, prior=prior, **options)
         decided[metric, protocol] = result.decide(logits_of(result.model, task.test[0]))
         stages = result.report["stages"]
@@ -282,7 +290,7 @@ def ours(task: Task, kind: str, name: str) -> tuple[Scores, dict[str, Any]]:
     return scored(task, decided), {"training_seconds": seconds, "reports": reports}
 
 
-STARTS = {OURS: "cross-entropy", OURS_BALANCED: "balanced softmax"}
+STARTS = {OURS: "cross-entropy", OURS_BALANCED: "balanced softmax", OURS_MARGINS: "LDAM-DRW"}
 TRAINED = ("cross-entropy", "class weights", "balanced softmax", "focal loss", "LDAM-DRW")
 METHODS = (*STARTS, "cRT", *TRAINED)
 ROWS = (*STARTS, "cRT", "logit adjustment", "tuned offsets", *TRAINED)

@@ -59,6 +59,18 @@ class ByName(nn.Module):
         return {"logits": self.classifier(hidden if mask is None else hidden * mask)}
 
 
+class Cosines(nn.Module):
+    """A head of normalised weights, as LDAM has it: no linear layer makes its logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.weight = mlp(8), nn.Parameter(torch.randn(3, 8))
+
+    def forward(self, x):
+        unit = nn.functional.normalize
+        return 10 * unit(self.body(x)) @ unit(self.weight).T
+
+
 class Tokens(nn.Module):
     """Logits ``(N, L, C)`` with the classes last."""
 
@@ -102,6 +114,12 @@ def three_classes():
     X, y = clusters(COUNTS)
     V, v = clusters((60, 25, 8), seed=1)
     return trained(mlp(3), X, y, cross_entropy), loader(X, y), loader(V, v), {}
+
+
+def cosines():
+    _, train, valid, _ = three_classes()
+    network = trained(Cosines(), *train.dataset.tensors, cross_entropy)
+    return network, train, valid, {"head": "added"}
 
 
 def stream():
@@ -193,6 +211,7 @@ def graphs():
 
 KINDS = {
     "three classes": three_classes,
+    "cosines": cosines,
     "stream": stream,
     "batches in a list": batches_in_a_list,
     "weighted rows": weighted_rows,

@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 import eastward as ew
 from eastward.alignment import network_stage, stages
+from eastward.alignment.added_head import with_added_head
+from eastward.alignment.batches import as_batch
 from eastward.alignment.evidence import Gain
 from eastward.metrics import get
 
@@ -29,7 +31,7 @@ def call(kind, **options):
 
 
 # The others differ from these in how a batch is read alone.
-EVERY_DAY = ("three classes", "stream", "one logit", "labels", "dense", "mappings")
+EVERY_DAY = ("three classes", "cosines", "stream", "one logit", "labels", "dense", "mappings")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_every_kind_of_network_goes_through_every_stage_and_is_left_as_it_was(ki
     names = [stage["stage"] for stage in result.report["stages"]]
     assert names == ["as given", "decision", "head", "network"]
     assert result.report["kept"] == "network"
-    assert not same(result.model.state_dict(), before)
+    assert own.get("head") or not same(result.model.state_dict(), before)
     assert str(result).startswith(own.get("metric", "f1_macro"))
 
 
@@ -148,6 +150,16 @@ def test_a_head_without_a_bias_receives_one():
     result = ew.align(bare, train, valid, stages=("head",), inplace=True, evidence=EVERYTHING)
     assert bare[2].bias.abs().sum() > 0
     assert result.report["head"] == "2"
+
+
+@pytest.mark.parametrize(
+    "kind", ["one logit", "one logit in a column", "labels", "dense", "tokens"]
+)
+def test_an_added_head_begins_with_the_logits_as_they_are(kind):
+    network, train, _, _ = KINDS[kind]()
+    batch = as_batch(next(iter(train)))
+    both = with_added_head(network, batch)
+    assert torch.equal(both(batch.inputs), network(batch.inputs))
 
 
 def test_constraints_are_kept_by_the_decision():

@@ -8,6 +8,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.strategies import ModelParallelStrategy
 from small_networks import clusters, loader, mlp, three_classes
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 import eastward as ew
 
@@ -34,6 +35,13 @@ class HeadTwice(nn.Module):
 def frozen_head():
     network = mlp(3)
     network[2].requires_grad_(requires_grad=False)
+    return network
+
+
+def remembering():
+    """A network that keeps its last output, with its history."""
+    network = mlp(3)
+    network.last = network(torch.zeros(1, 6))
     return network
 
 
@@ -91,7 +99,27 @@ CASES = {
     "probabilities": (
         lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1))),
         ValueError,
-        r"model .* ends in a linear layer; got one whose output none of its 2 .* no softmax",
+        r"model .* ends in a linear layer; got one whose output none of its 2 .* no softmax.* head='added'",
+    ),
+    "probabilities with a head added": (
+        lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1)), head="added"),
+        ValueError,
+        r"model .* returns logits; got probabilities\. Leave out the softmax",
+    ),
+    "a head whose weights are computed": (
+        lambda: rows(model=nn.Sequential(*mlp(3)[:2], weight_norm(nn.Linear(16, 3)))),
+        ValueError,
+        r"none of its 1 linear layers makes.* head='added'",
+    ),
+    "a head added in place": (
+        lambda: rows(head="added", inplace=True),
+        ValueError,
+        r"inplace of align must be False with head='added'; got True\. Take result\.model",
+    ),
+    "a head added to another call": (
+        lambda: rows(head="added", forward=lambda model, x: model(x)),
+        ValueError,
+        r"forward of align must be None with head='added'",
     ),
     "no linear layer": (
         lambda: rows(
@@ -113,6 +141,11 @@ CASES = {
     ),
     "shared head": (lambda: rows(model=SharedHead()), ValueError, r"weights shared by \['body"),
     "head used twice": (lambda: rows(model=HeadTwice()), ValueError, r"used 2 times in a pass"),
+    "a network that cannot be copied": (
+        lambda: rows(model=remembering()),
+        ValueError,
+        r"model .* can be copied; got .* copy\.deepcopy says: Only Tensors created .*\. Detach",
+    ),
     "frozen head": (
         lambda: rows(model=frozen_head()),
         ValueError,

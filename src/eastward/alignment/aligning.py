@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward._random_numbers import seeded
+from eastward.alignment.added_head import ADDED, with_added_head
 from eastward.alignment.arguments import check_names, check_options
 from eastward.alignment.batches import CALLER, Forward, as_batch, check_loader, sampled_mass
 from eastward.alignment.decision_stage import (
@@ -113,6 +114,8 @@ def align(
         count in part. Hard counts of a few hundred rows cannot tell two networks apart.
     head : str, optional
         Path of the last linear layer, such as ``"classifier.fc"``. By default it is the layer that outputs the logits.
+        ``"added"`` puts a linear layer behind the logits of a network that does not end in one (normalised weights, for
+        example); ``result.model`` is then the network with that layer.
     forward : callable, optional
         ``(model, inputs) -> logits``, for a model with its own way of being called.
     ignore_index : int, default=-100
@@ -254,10 +257,13 @@ def _prepared(
     model: nn.Module, train: Any, valid: Any, metric: Any, fabric: Any, options: dict[str, Any]
 ) -> Work:
     """Prepare what the stages share: head, features of all rows, frequencies, judge and start."""
-    base = copy.deepcopy(model).to(fabric.device).eval()
+    base = _copied(model).to(fabric.device).eval()
     first = as_batch(next(iter(train)))
     first = first._replace(inputs=fabric.to_device(first.inputs))
-    head = find_head(base, first, options["head"], options["forward"])
+    name = options["head"]
+    if name == ADDED:
+        base, name = with_added_head(base, first), "head"
+    head = find_head(base, first, name, options["forward"])
     size, labels = head.layout.size, head.layout.labels
     names = options["classes"]
     check_names(size, labels, options)
@@ -288,6 +294,16 @@ def _prepared(
     work.note("as given", judge.value(given), reading)
     _note_frequencies(work, held)
     return work
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    """Copy the user's model, which stays as it is."""
+    try:
+        return copy.deepcopy(model)
+    except (RuntimeError, TypeError) as error:
+        advice = "Detach what its layers remember, or load its weights into a new one."
+        got = f"one of which copy.deepcopy says: {str(error).partition('. ')[0]}"
+        return _checks.fail(CALLER, "model", "a network that can be copied", got, advice)
 
 
 def _check_labels(labels: bool, options: dict[str, Any]) -> None:

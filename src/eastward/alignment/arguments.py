@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eastward import _checks
+from eastward.alignment.added_head import ADDED
 from eastward.alignment.batches import CALLER
 from eastward.alignment.stages import STAGES
 from eastward.constraints import parse_constraints
@@ -22,7 +23,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     if options["checkpoint"] is not None:
         _checks.path(CALLER, "checkpoint", options["checkpoint"])
     objects = (
-        ("head", (str, type(None)), "the path of a layer, or None"),
+        ("head", (str, type(None)), "the path of a layer, 'added', or None"),
         ("verbose", (int, np.integer, np.bool_), "True, False or a number"),
     )
     for name, kinds, expected in objects:
@@ -35,6 +36,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     if options["fabric"] is not None and not hasattr(options["fabric"], "to_device"):
         got = _checks.describe(options["fabric"])
         _checks.fail(CALLER, "fabric", "a Lightning Fabric, or None", got, error=TypeError)
+    if options["head"] == ADDED:
+        _check_added(options)
 
 
 def check_names(size: int, labels: bool, options: Mapping[str, Any]) -> None:
@@ -69,3 +72,13 @@ def _check_numbers(options: Mapping[str, Any]) -> None:
         _checks.whole_number(CALLER, "batch_size", options["batch_size"], at_least=1)
     if options["abstain_cost"] is not None:
         _checks.not_negative(CALLER, "abstain_cost", options["abstain_cost"])
+
+
+def _check_added(options: Mapping[str, Any]) -> None:
+    """Check that a layer can be added: the user's model cannot take it, nor a user's way of calling it."""
+    advice = "Take result.model, which has the layer."
+    if options["inplace"]:
+        _checks.fail(CALLER, "inplace", f"False with head={ADDED!r}", True, advice)
+    if options["forward"] is not None:
+        advice = "Wrap the model in a module whose forward takes the inputs and returns logits."
+        _checks.fail(CALLER, "forward", f"None with head={ADDED!r}", "a function", advice)

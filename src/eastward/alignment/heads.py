@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward.alignment.batches import CALLER, Batch, Forward, output_of
 
-__all__ = ["Head", "HeadWeights", "Layout", "find_head", "watched"]
+__all__ = ["Head", "HeadWeights", "Layout", "find_head", "layout_of", "watched"]
 
 _POINTWISE = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _HALF = (torch.float16, torch.bfloat16)
@@ -148,7 +148,8 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
     if not found:
         _no_head(name, layers)
     _check_own(model, found[-1], layers[found[-1]], seen[found[-1]])
-    return Head(found[-1], _layout(output, batch.targets, layers[found[-1]]))
+    classes_last = isinstance(layers[found[-1]], nn.Linear)
+    return Head(found[-1], layout_of(output, batch.targets, classes_last=classes_last))
 
 
 def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
@@ -205,6 +206,8 @@ def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
     """Return every layer that could be a head, by its path."""
 
     def fits(layer: nn.Module) -> bool:
+        if "weight" not in dict(layer.named_parameters(recurse=False)):
+            return False  # computed from other parameters, as weight_norm does: nothing to set
         if isinstance(layer, _POINTWISE):
             return set(layer.kernel_size) == {1} and layer.groups == 1 and set(layer.stride) == {1}
         return isinstance(layer, nn.Linear)
@@ -239,7 +242,7 @@ def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
 def _no_head(name: str | None, layers: dict[str, nn.Module]) -> None:
     advice = (
         "Let the model end in an nn.Linear (or a convolution of one pixel) whose output it returns unchanged: "
-        "logits, no softmax."
+        "logits, no softmax. Or pass head='added' to put a linear layer behind its logits."
     )
     if name is not None:
         expected = "the layer whose output the model returns"
@@ -274,14 +277,17 @@ def _only(seen: list[Tensor], name: str) -> Tensor:
     return seen[0]
 
 
-def _layout(output: Tensor, targets: Tensor, layer: nn.Module) -> Layout:
-    """Infer classes, a single logit or labels from the shapes of outputs and targets."""
+def layout_of(output: Tensor, targets: Tensor, *, classes_last: bool) -> Layout:
+    """Infer classes, a single logit or labels from the shapes of outputs and targets.
+
+    ``classes_last`` says that the classes may be the last axis of the output, as a linear layer makes them.
+    """
     if output.dim() > 1 and output.shape == targets.shape and output.shape[1] > 1:
         return Layout(output.shape[1], True, False, 1, output.dim() > 2)
     samples = max(1, len(output))
     if output.numel() == targets.numel():
         return Layout(2, False, True, 1, targets.numel() > samples)
-    last = isinstance(layer, nn.Linear) and output.shape[:-1] == targets.shape
+    last = classes_last and output.shape[:-1] == targets.shape
     expected = output.shape[:-1] if last else (output.shape[0], *output.shape[2:])
     if output.dim() < 2 or targets.shape != torch.Size(expected):
         wanted = f"of shape {tuple(expected)}, for outputs of shape {tuple(output.shape)}"
