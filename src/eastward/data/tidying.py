@@ -104,10 +104,12 @@ def tidied(
     columns |= {name: parse_clock(table[name]) for name in clocks}
     columns |= {name: parse_dates(table[name], style) for name, style in dates.items()}
     formats = {name: style.text for name, style in numbers.items()} | dates
-    if commas and decimal != ".":
-        grouped = _numbers_with_points(table, source, target, text, encoding)
-        columns |= grouped
-        formats |= dict.fromkeys(grouped, NumberFormat(",", ".").text)
+    pointed: dict[str, pd.Series] = {}
+    if decimal != "." and (commas or sign == ","):
+        pointed = _numbers_with_points(table, source, target, text, encoding)
+    if commas:
+        columns |= pointed
+        formats |= dict.fromkeys(pointed, NumberFormat(",", ".").text)
     kept = {name: table[name].astype("category") for name in text}
     notes = (
         *_number_notes(formats, dates),
@@ -117,6 +119,7 @@ def tidied(
         *_text_notes(text),
     )
     notes += () if decimal else tuple(_doubts(table, numbers))
+    notes += () if commas else tuple(_doubted_points(table, target, pointed))
     formats |= dict.fromkeys(clocks, CLOCK) | dict.fromkeys(text, AS_WRITTEN)
     return Tidied(table.assign(**columns, **kept), formats, notes)
 
@@ -184,6 +187,19 @@ def _percent_notes(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> 
 def _clock_notes(clocks: Sequence[str]) -> Iterator[str]:
     if clocks:
         yield f"read as hours written like {CLOCK}: {_shown(clocks)} (otherwise: --text COLUMN)"
+
+
+def _doubted_points(
+    table: pd.DataFrame, target: str | None, pointed: Mapping[str, pd.Series]
+) -> Iterator[str]:
+    """Report columns such as 1.234, if no other column, such as 1.5, says that points separate decimals."""
+    fractions = [
+        name
+        for name in table.columns
+        if name != target and pd.api.types.is_float_dtype(table[name]) and table[name].notna().any()
+    ]
+    if pointed and len(pointed) == len(fractions):
+        yield f"{_shown(list(pointed))} could also have the decimal sign , (--decimal ,)"
 
 
 def _date_notes(dates: Mapping[str, str], table: pd.DataFrame) -> Iterator[str]:
