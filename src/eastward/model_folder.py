@@ -232,7 +232,7 @@ def save_model(model: TableModel, folder: Any) -> None:
 
 def load_model(folder: Any) -> TableModel:
     """Load the model in ``folder``. All parts are checked, and nothing is executed."""
-    folder = Path(folder)
+    folder = _checks.path("load_model", "folder", folder)
     task = _read_task(folder)
     there = _parts(folder)
     for part in sorted({*there, *task["digests"]}):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import eastward as ew
+from eastward import decisions
 
 CALLS = """
 ew.heaviside(torch.rand(3), 1.5, 0.2) ==> tau of heaviside
@@ -319,6 +320,34 @@ ew.tune_decision(P4N, Y4N, sample_weight="abc") ==> sample_weight of tune_decisi
 ew.tune_decision(P4N, Y4N, sample_weight=[None]) ==> sample_weight of tune_decision
 ew.tune_decision(P4N, Y4N, random_state=10**30) ==> random_state of tune_decision
 ew.Decision("abc") ==> matrix of Decision
+decisions.decide(None) ==> scores of decide
+decisions.decide("x") ==> scores of decide
+decisions.decide({}) ==> scores of decide
+decisions.decide(10**30) ==> scores of decide
+decisions.decide(P4N, "x") ==> offsets of decide
+decisions.decide(P4N, [None]) ==> offsets of decide
+decisions.decide(P4N, 1j) ==> offsets of decide
+decisions.decide(P4N, [1.0]) ==> offsets of decide
+decisions.cheapest(None, np.eye(2)) ==> probabilities of cheapest
+decisions.cheapest("x", np.eye(2)) ==> probabilities of cheapest
+decisions.cheapest(P4N, "x") ==> cost of cheapest
+decisions.cheapest(P4N, np.eye(2), "x") ==> abstain_cost of cheapest
+decisions.decision_gain(None, Y4N, Y4N, num_classes=2) ==> before of decision_gain
+decisions.decision_gain(Y4N[:2], Y4N, Y4N, num_classes=2) ==> before of decision_gain
+decisions.decision_gain(Y4N, "x", Y4N, num_classes=2) ==> after of decision_gain
+decisions.decision_gain(Y4N, [], Y4N, num_classes=2) ==> after of decision_gain
+decisions.decision_gain(Y4N, Y4N, None, num_classes=2) ==> targets of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=None) ==> num_classes of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=-1) ==> num_classes of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=1.5) ==> num_classes of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, n_bootstraps=0) ==> n_bootstraps of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, n_bootstraps=10**30) ==> n_bootstraps of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, sample_weight=[1]) ==> sample_weight of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, sample_weight="x") ==> sample_weight of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, groups=[1]) ==> groups of decision_gain
+decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, groups="x") ==> groups of decision_gain
+decisions.multilabel_thresholds(P4N, None) ==> targets of multilabel_thresholds
+decisions.multilabel_thresholds(P4N, "x") ==> targets of multilabel_thresholds
 ew.Decision(None) ==> matrix of Decision
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "metric": "abc"}) ==> data of Decision.from_dict
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "constraints": None}) ==> data of Decision.from_dict
@@ -333,6 +362,7 @@ def names():
     logits = torch.randn(4, 3)
     return {
         "ew": ew,
+        "decisions": decisions,
         "np": np,
         "torch": torch,
         "Z": logits,
@@ -446,6 +476,32 @@ data.read_table(FILE, encoding="base64") ==> encoding of read_table
 data.read_table(FILE, encoding="nope") ==> encoding of read_table
 data.read_table(None) ==> source of read_table
 datasets.find_tables("/nope") ==> folder of find_tables
+datasets.find_tables(None) ==> folder of find_tables
+datasets.find_tables("") ==> folder of find_tables
+datasets.find_tables(3) ==> folder of find_tables
+datasets.load_embedded(None) ==> name of load_embedded
+datasets.load_embedded("nope") ==> name of load_embedded
+data.TableWriter(None) ==> path of TableWriter
+data.TableWriter("") ==> path of TableWriter
+data.TableWriter(b"x") ==> path of TableWriter
+data.load_task(FILE, "b", ignore=None) ==> ignore of load_task
+data.load_task(FILE, "b", ignore="a") ==> ignore of load_task
+data.load_task(FILE, "b", ignore=3) ==> ignore of load_task
+data.load_task(FILE, "b", text=None) ==> text of load_task
+data.load_task(FILE, "b", text=1.5) ==> text of load_task
+data.load_task(FILE, []) ==> target of load_task
+data.load_task(FILE, "b", weight=[]) ==> weight of load_task
+data.load_task(FILE, "b", group={}) ==> group of load_task
+data.load_task(FILE, "b", time=["a"]) ==> time of load_task
+data.load_task(FILE, "b", merge_rare=-1) ==> merge_rare of load_task
+data.load_task(FILE, "b", merge_rare=b"x") ==> merge_rare of load_task
+data.load_task(FILE, "b", merge_labels="no") ==> merge_labels of load_task
+data.load_task(FILE, "b", drop_missing_target=None) ==> drop_missing_target of load_task
+data.load_task(FILE, "b", drop_rare_classes=3) ==> drop_rare_classes of load_task
+model_folder.load_model(None) ==> folder of load_model
+model_folder.load_model("") ==> folder of load_model
+reporting.write_report({}, None) ==> path of write_report
+reporting.write_report({}, "") ==> path of write_report
 balance.check_balance("x", [0, 1]) ==> name of check_balance
 balance.shannon_equitability([]) ==> targets of shannon_equitability
 balance.shannon_equitability([[0, 1]]) ==> targets of shannon_equitability
@@ -454,11 +510,12 @@ balance.shannon_equitability([[0, 1]]) ==> targets of shannon_equitability
 
 @pytest.mark.parametrize("row", TABLES.strip().splitlines())
 def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
-    from eastward import data, datasets
+    from eastward import data, datasets, model_folder, reporting
     from papers.data import balance
 
     call, beginning = row.split(" ==> ")
     names = {"ew": ew, "data": data, "datasets": datasets, "balance": balance}
+    names |= {"model_folder": model_folder, "reporting": reporting}
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     file = tmp_path / "a.csv"
     with pytest.raises((TypeError, ValueError, FileNotFoundError)) as refused:

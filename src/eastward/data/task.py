@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,14 @@ def load_task(
     >>> task.features.shape, task.classes.tolist()
     ((4, 1), ['no', 'yes'])
     """
+    for argument, flag in (
+        ("drop_missing_target", drop_missing_target),
+        ("drop_rare_classes", drop_rare_classes),
+        ("merge_labels", merge_labels),
+    ):
+        _messages.boolean("load_task", argument, flag)
+    _check_class_name(merge_rare)
+    _check_names(target, ignore=ignore, text=text, weight=weight, group=group, time=time)
     raw, name = read_table(source, encoding=encoding), source_name(source)
     weighed, grouped, timed = ([] if c is None else [c] for c in (weight, group, time))
     named = {"target": [target], "ignore": ignore, "weight": weighed, "group": grouped}
@@ -188,6 +196,30 @@ def check_roles(named: Mapping[str, Sequence[str]]) -> None:
             if first != argument:
                 expected = f"another column than {first}"
                 _messages.fail(CALLER, argument, expected, repr(column), "A column has one role.")
+
+
+def _check_class_name(merge_rare: object) -> None:
+    if merge_rare is not None and not isinstance(merge_rare, str):
+        got = _messages.describe(merge_rare)
+        _messages.fail("load_task", "merge_rare", "the name of a class", got, error=TypeError)
+
+
+def _check_names(target: object, **given: object) -> None:
+    """Check that columns are named by something that can be a name, before a file is read."""
+    for argument, value in given.items():
+        if argument in ("ignore", "text") and (
+            isinstance(value, str) or not isinstance(value, Iterable)
+        ):
+            got = _messages.describe(value)
+            expected = "a sequence of columns"
+            _messages.fail("load_task", argument, expected, got, error=TypeError)
+    alone = {name: value for name, value in given.items() if name not in ("ignore", "text")}
+    for argument, value in {"target": target, **alone}.items():
+        try:
+            hash(value)
+        except TypeError:
+            got = _messages.describe(value)
+            _messages.fail("load_task", argument, "a column", got, error=TypeError)
 
 
 def _check_columns(table: pd.DataFrame, named: Mapping[str, Sequence[str]], name: str) -> None:

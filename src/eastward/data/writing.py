@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import os
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from eastward import _messages
 from eastward._files import remove_leftovers
 from eastward.data.formats import FileFormat, file_format
 
@@ -43,7 +43,7 @@ class TableWriter:
     """
 
     def __init__(self, path: Any) -> None:
-        self.path = Path(path)
+        self.path = _messages.path("TableWriter", "path", path)
         self.form = file_format(self.path, "predict", "output")
         self._temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         self._stream: Any = None

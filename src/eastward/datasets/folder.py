@@ -27,7 +27,7 @@ def data_folder() -> Path | None:
 
 def find_tables(folder: Path | str) -> list[dict[str, Any]]:
     """List name and size of every table below ``folder``, in alphabetical order."""
-    folder, found = Path(folder), []
+    folder, found = _messages.path("find_tables", "folder", folder), []
     if not folder.is_dir():
         _messages.fail("find_tables", "folder", "a folder that exists", repr(str(folder)))
     for path in sorted(folder.rglob("*")):

@@ -14,6 +14,9 @@ from eastward.metrics import Metric
 
 __all__ = ["DecisionGain", "decision_gain"]
 
+CALLER = "decision_gain"
+MOST_RESAMPLES = 1_000_000
+
 
 class DecisionGain(NamedTuple):
     """The gain of a metric from one set of decisions to another, with its interval.
@@ -82,17 +85,18 @@ def decision_gain(
     >>> decision_gain([0, 0, 0, 0, 0, 1], truth, truth, "accuracy", num_classes=2).gain
     0.3333
     """
-    _checks.in_unit_interval("decision_gain", "level", level)
-    merit = Merit(metric, num_classes, exclusive=torch.as_tensor(targets).dim() == 1)
-    truth = torch.as_tensor(targets).long()
-    weight = torch.ones(len(truth)) if sample_weight is None else torch.as_tensor(sample_weight)
-    pair = (torch.as_tensor(before).long(), torch.as_tensor(after).long())
-    weight = weight.double().unsqueeze(1)
-    generator = torch.Generator().manual_seed(_checks.seed("decision_gain", random_state))
+    _checks.in_unit_interval(CALLER, "level", level)
+    _checks.whole_number(CALLER, "num_classes", num_classes, at_least=1)
+    _checks.whole_number(CALLER, "n_bootstraps", n_bootstraps, at_least=1, at_most=MOST_RESAMPLES)
+    truth = _checks.numeric(CALLER, "targets", targets).long()
+    merit = Merit(metric, num_classes, exclusive=truth.dim() == 1)
+    pair = (_decisions("before", before, truth), _decisions("after", after, truth))
+    weight = _beside("sample_weight", sample_weight, truth)
+    weight = (torch.ones(len(truth)) if weight is None else weight).double().unsqueeze(1)
+    generator = torch.Generator().manual_seed(_checks.seed(CALLER, random_state))
     first, second = _merits(merit, truth, pair, weight).flatten().tolist()
-    group_of_row = (
-        None if groups is None else torch.as_tensor(groups).unique(return_inverse=True)[1]
-    )
+    group = _beside("groups", groups, truth)
+    group_of_row = None if group is None else group.unique(return_inverse=True)[1]
     chunk = max(1, CELLS_AT_ONCE // max(len(truth), _cells(merit)))
     counts = [min(chunk, n_bootstraps - done) for done in range(0, n_bootstraps, chunk)]
     resampled = [
@@ -106,6 +110,26 @@ def decision_gain(
     low, high = gains.quantile(gains.new_tensor([tail, 1 - tail])).tolist()
     sign = 1 if merit.metric.higher_is_better else -1
     return DecisionGain(sign * first, sign * second, second - first, low, high)
+
+
+def _decisions(argument: str, given: Any, truth: Tensor) -> Tensor:
+    """Return decisions as integers, of the shape of the targets."""
+    found = _checks.numeric(CALLER, argument, given).long()
+    if found.shape != truth.shape or truth.dim() not in (1, 2):
+        expected = f"of the shape of targets, {tuple(truth.shape)}, which is (N,) or (N, L)"
+        _checks.fail(CALLER, argument, expected, _checks.describe(found))
+    return found
+
+
+def _beside(argument: str, given: Any, truth: Tensor) -> Tensor | None:
+    """Return one number for each row, or None."""
+    if given is None:
+        return None
+    found = _checks.numeric(CALLER, argument, given)
+    if found.shape != truth.shape[:1]:
+        expected = f"of shape {tuple(truth.shape[:1])}, one number for each row"
+        _checks.fail(CALLER, argument, expected, _checks.describe(found))
+    return found
 
 
 def _cells(merit: Merit) -> int:

@@ -121,7 +121,7 @@ def multilabel_thresholds(
 
 def _label_sample(caller: str, log_odds: Any, targets: Any, sample_weight: Any) -> Sample:
     scores, dtype = score_table(caller, "log_odds", log_odds)
-    truth = torch.as_tensor(targets, device=scores.device)
+    truth = _checks.numeric(caller, "targets", targets).to(scores.device)
     if truth.shape != scores.shape:
         expected = f"of shape {tuple(scores.shape)}, one column per label"
         _checks.fail(caller, "targets", expected, _checks.describe(truth))

@@ -41,13 +41,13 @@ def decide(scores: Any, offsets: Any = None) -> Tensor:
     >>> decide(torch.tensor([[0.7, 0.3], [0.6, 0.4]]).log(), [-0.3, 0.3])
     tensor([0, 1])
     """
-    table = torch.as_tensor(scores)
+    table = _checks.numeric("decide", "scores", scores)
     _checks.floating("decide", "scores", table)
     if table.dim() != 2:
         _checks.fail("decide", "scores", "of shape (N, C)", _checks.describe(table))
     if offsets is None:
         return table.argmax(1)
-    shift = torch.as_tensor(offsets, dtype=at_least_float32(table[:0]).dtype, device=table.device)
+    shift = _checks.numeric("decide", "offsets", offsets).to(at_least_float32(table[:0]))
     if shift.shape != table.shape[1:]:
         expected = f"of shape ({table.shape[1]},), one per class"
         _checks.fail("decide", "offsets", expected, _checks.describe(shift))
@@ -83,7 +83,7 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
     >>> cheapest(p, cost=[[0, 1], [5, 0]], abstain_cost=0.4)
     tensor([ 0, -1,  1])
     """
-    table = torch.as_tensor(probabilities)
+    table = _checks.numeric("cheapest", "probabilities", probabilities)
     _checks.floating("cheapest", "probabilities", table)
     if table.dim() != 2:
         _checks.fail("cheapest", "probabilities", "of shape (N, C)", _checks.describe(table))

@@ -53,7 +53,7 @@ def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Pa
     ...     write_report(report_summary("Claims", "f1_macro"), f"{folder}/report.md").name
     'report.md'
     """
-    target = Path(path)
+    target = _checks.path("write_report", "path", path)
     _checks.one_of("write_report", "the end of path", target.suffix.lower(), tuple(_RENDERINGS))
     text = _RENDERINGS[target.suffix.lower()](summary)
     target.parent.mkdir(parents=True, exist_ok=True)
