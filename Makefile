@@ -6,6 +6,9 @@ TEST_WORKERS ?= 2
 # errors only; `make PIP_FLAGS= test` shows all that pip says
 PIP_FLAGS ?= -qq
 
+# Some machines forbid it; but many tests start processes, and each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 # what the demo needs, and on top of it what developers need
 DEMO := .venv/.demo
