@@ -213,7 +213,10 @@ def test_rare_classes_are_dropped_or_merged_on_request(options, classes, rows):
 
 def test_a_merged_class_needs_two_rows_and_another_class():
     frame = table(["a"] * 12 + ["b"] * 12 + ["c"])
-    assert "a single row of 'other'" in failing(frame, merge_rare="other")
+    sentence = failing(frame, merge_rare="other")
+    assert "a single row of 'other'" in sentence
+    assert "name a class that has rows" in sentence
+    assert "--merge-rare other" not in sentence
     assert "at least two classes" in failing(frame, min_class_rows=13)
     assert "merge_rare of load_task must be the name of a class" in failing(frame, merge_rare=" ")
     assert "min_class_rows of load_task must be >= 2" in failing(frame, min_class_rows=1)

@@ -150,10 +150,10 @@ def _frequent(
     enough = counts >= below
     rare = label_names(classes[~enough])
     if rare and not dropping:
-        advice = (
-            "Add rows, leave such rows out with drop_rare_classes=True (--drop-rare-classes), or merge small "
-            "classes with merge_rare='other' (--merge-rare other)."
-        )
+        merging = "merge small classes with merge_rare='other' (--merge-rare other)"
+        if rules.merge_rare is not None:  # they were merged, and one row is all there is
+            merging = "name a class that has rows in merge_rare (--merge-rare)"
+        advice = f"Add rows, leave such rows out with drop_rare_classes=True (--drop-rare-classes), or {merging}."
         expected = "made of classes with at least two rows, one to learn from and one to check"
         _messages.fail(
             CALLER, f"target {target!r}", expected, f"a single row of {_shown(rare)}", advice
