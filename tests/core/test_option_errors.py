@@ -431,8 +431,8 @@ ERRORS = {
     ),
     "a ranking grid of top2": (
         lambda: ew.AUROCLoss(thresholds="top2"),
-        ValueError,
-        r"thresholds of .* must be a count or numbers in \(0, 1\); got top2",
+        TypeError,
+        r"thresholds of AUROCLoss must be a count or numbers in \(0, 1\); got str 'top2'",
     ),
     "a temperature of grid_counts": (
         lambda: grid_counts(torch.rand(2, 1), torch.zeros(2, 1), temperature=1.0),

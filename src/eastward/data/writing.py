@@ -35,6 +35,7 @@ class TableWriter:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "numbers.csv"
     >>> with TableWriter(path) as writer:
     ...     writer.write(pd.DataFrame({"n": [1, 2]}))
