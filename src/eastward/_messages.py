@@ -97,9 +97,13 @@ def real(caller: str, argument: str, value: object) -> float:
     """Check that ``value`` is a finite real number, and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         fail(caller, argument, "a real number", describe(value), error=TypeError)
-    if not math.isfinite(value):
-        fail(caller, argument, "finite", value)
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        fail(caller, argument, "finite", describe(value) if isinstance(value, Integral) else value)
+    return number
 
 
 def in_unit_interval(caller: str, argument: str, value: object) -> float:

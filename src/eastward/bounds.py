@@ -18,6 +18,9 @@ HALVINGS = 50
 # Modified Lentz: the continued fraction converges in about sqrt(max(a, b)) terms.
 MAX_TERMS, TINY, CONVERGED = 20_000, 1e-300, 1e-14
 
+# Effective numbers are sums of weights, so all rows may round to a little more than the rows.
+ROUNDING = 1e-9
+
 
 def rate_bound(
     successes: float, rows: float, *, confidence: float = 0.95, upper: bool = False
@@ -29,7 +32,8 @@ def rate_bound(
     Parameters
     ----------
     successes : float
-        ``k``, the number of rows that count. It need not be whole: weighted rows have an effective number.
+        ``k``, the number of rows that count, at most ``rows``. It need not be whole: weighted rows have an effective
+        number.
     rows : float
         ``n``, the number of all rows.
     confidence : float, default=0.95
@@ -54,15 +58,28 @@ def rate_bound(
     >>> round(rate_bound(0, 59, upper=True), 4)
     0.0495
     """
-    level = _checks.in_unit_interval("rate_bound", "confidence", confidence)
+    caller = "rate_bound"
+    level = _checks.in_unit_interval(caller, "confidence", confidence)
+    total = _checks.not_negative(caller, "rows", rows)
+    count = _checks.real(caller, "successes", successes)
+    if not 0 <= count <= total * (1 + ROUNDING):
+        _checks.fail(caller, "successes", f"in [0, rows], here [0, {total:g}]", successes)
+    above = _checks.boolean(caller, "upper", upper)
+    return one_sided_bound(count, total, confidence=level, upper=above)
+
+
+def one_sided_bound(
+    successes: float, rows: float, *, confidence: float, upper: bool = False
+) -> float:
+    """Compute :func:`rate_bound` of numbers that need no check; sums of weights may round to below zero."""
     if upper:
-        return 1 - rate_bound(rows - successes, rows, confidence=level)
+        return 1 - one_sided_bound(rows - successes, rows, confidence=confidence)
     if successes <= 0 or rows <= 0:
         return 0.0
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if proves_rate(successes, rows, middle, confidence=level):
+        if proves_rate(successes, rows, middle, confidence=confidence):
             low = middle
         else:
             high = middle

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eastward import _checks, metrics
 from eastward._numerics import safe_divide
-from eastward.bounds import proves_rate, rate_bound
+from eastward.bounds import one_sided_bound, proves_rate
 from eastward.metrics.registry import class_index
 
 __all__ = ["Constraint", "KeptConstraint", "parse_constraints", "split_constraints"]
@@ -114,7 +114,7 @@ class Constraint:
         """Return the one-sided bound: Clopper–Pearson for shares of rows, a bootstrap for other metrics."""
         share = self.share(table)
         if share is not None:
-            return rate_bound(*share, confidence=confidence, upper=not self.at_least)
+            return one_sided_bound(*share, confidence=confidence, upper=not self.at_least)
         values = self._bootstrapped(table)
         return float(np.quantile(values, 1 - confidence if self.at_least else confidence))
 

@@ -137,7 +137,12 @@ ew.EASTLoss("precision")(Z, Y3) ==> average of precision
 ew.EASTLoss(multilabel=True)(Z, Y3) ==> targets of EASTLoss
 ew.EASTLoss(multilabel=True)(Z, torch.full((4, 3), 2)) ==> targets of EASTLoss
 ew.EASTLoss("cohen_kappa_quadratic", multilabel=True)(Z, torch.ones(4, 3)) ==> confusion of cohen_kappa
-ew.EASTLoss(prior=[0.5, 0.5])(Z, Y3) ==> prior of soft_confusion
+ew.EASTLoss(prior=[0.5, 0.5])(Z, Y3) ==> prior of EASTLoss
+ew.EASTLoss(prior=[0.5, 0.5], step="sigmoid")(Z, Y3) ==> prior of EASTLoss
+ew.EASTLoss(prior=[0.5, 0.5], subject_to="recall[1] >= 0.5")(Z, Y3) ==> prior of EASTLoss
+ew.EASTLoss(prior=[0.5, 0.5], multilabel=True)(Z, torch.ones(4, 3)) ==> prior of EASTLoss
+ew.EASTLoss(prior=[0.2, 0.3, 0.5])(Z[:, :1], Y3 % 2) ==> prior of EASTLoss
+ew.metric_loss(Z, Y3, prior=[0.5, 0.5]) ==> prior of metric_loss
 ew.EASTLoss(lambda c: None)(Z, Y3) ==> the result of <lambda>
 ew.EASTLoss(lambda c: 0.5)(Z, Y3) ==> the result of <lambda>
 ew.EASTLoss(lambda c: c)(Z, Y3) ==> the result of <lambda>
@@ -349,6 +354,41 @@ decisions.decision_gain(Y4N, Y4N, Y4N, num_classes=2, groups="x") ==> groups of 
 decisions.multilabel_thresholds(P4N, None) ==> targets of multilabel_thresholds
 decisions.multilabel_thresholds(P4N, "x") ==> targets of multilabel_thresholds
 ew.Decision(None) ==> matrix of Decision
+ew.Decision(np.eye(2), metric=3) ==> metric of Decision
+ew.Decision(np.eye(2), metric="f1") ==> metric of Decision
+ew.Decision(np.eye(2), abstain_cost="x") ==> abstain_cost of Decision
+ew.Decision(np.eye(2), abstain_cost=-1) ==> abstain_cost of Decision
+ew.Decision(np.eye(2), abstain_cost=10**400) ==> abstain_cost of Decision
+ew.Decision(np.eye(2), constraints=3) ==> constraints of Decision
+ew.Decision(np.eye(2), constraints="recall[1] >= 0.9") ==> constraints of Decision
+ew.Decision(np.eye(2), constraints=["recall[1] >= 0.9"]) ==> constraints of Decision
+ew.Decision(np.eye(2), reference=3) ==> reference of Decision
+ew.Decision(np.eye(2), note=3) ==> note of Decision
+ew.Decision(np.eye(2), note=None) ==> note of Decision
+decisions.LabelThresholds(None) ==> thresholds of LabelThresholds
+decisions.LabelThresholds("x") ==> thresholds of LabelThresholds
+decisions.LabelThresholds(0.5) ==> thresholds of LabelThresholds
+decisions.LabelThresholds([[0.5]]) ==> thresholds of LabelThresholds
+decisions.LabelThresholds([2.0]) ==> thresholds of LabelThresholds
+decisions.LabelThresholds([float("nan")]) ==> thresholds of LabelThresholds
+decisions.prediction_sets(P4N, Y4N, by_class="x") ==> by_class of prediction_sets
+decisions.prediction_sets(P4N, Y4N, by_class=None) ==> by_class of prediction_sets
+decisions.estimate_prior(P4N, [0.5, 0.5], 3) ==> classes of estimate_prior
+decisions.estimate_prior(P4N, [0.5, 0.5], ["a"]) ==> classes of estimate_prior
+decisions.estimate_prior(P4N, [0.5, 0.5], "no, yes") ==> classes of estimate_prior
+decisions.rate_bound("x", 3) ==> successes of rate_bound
+decisions.rate_bound(None, 3) ==> successes of rate_bound
+decisions.rate_bound(-1, 3) ==> successes of rate_bound
+decisions.rate_bound(4, 3) ==> successes of rate_bound
+decisions.rate_bound(float("nan"), 3) ==> successes of rate_bound
+decisions.rate_bound(3, "x") ==> rows of rate_bound
+decisions.rate_bound(3, None) ==> rows of rate_bound
+decisions.rate_bound(0, -1) ==> rows of rate_bound
+decisions.rate_bound(3, 10**400) ==> rows of rate_bound
+decisions.rate_bound(1, 3, upper="x") ==> upper of rate_bound
+decisions.cheapest(P4N, np.eye(2), -1) ==> abstain_cost of cheapest
+decisions.bagged_offsets(np.log(P4N), Y4N, n_bags=10**30) ==> n_bags of bagged_offsets
+decisions.smoothed_offsets(np.log(P4N), Y4N, n_bags=10**30) ==> n_bags of smoothed_offsets
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "metric": "abc"}) ==> data of Decision.from_dict
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "constraints": None}) ==> data of Decision.from_dict
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "reference": []}) ==> data of Decision.from_dict

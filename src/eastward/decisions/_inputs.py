@@ -83,6 +83,19 @@ def class_indices(caller: str, targets: Any, classes: Any) -> Any:
     return torch.tensor([places[word] for word in words])
 
 
+def checked_classes(caller: str, classes: Any, size: int) -> tuple[Any, ...]:
+    """Return labels as plain values, one for each class and all different."""
+    try:
+        labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
+        hash(labels)
+    except (TypeError, ValueError):
+        _checks.fail(caller, "classes", "labels", _checks.describe(classes), error=TypeError)
+    if len(labels) != size or len(set(labels)) != size:
+        expected = f"{size} different labels, in the order of the columns"
+        _checks.fail(caller, "classes", expected, list(labels)[:10])
+    return labels
+
+
 def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.dtype]:
     """Return ``value`` as a finite float64 ``(N, C)`` tensor, and the dtype for results."""
     given = _checks.numeric(caller, argument, value)

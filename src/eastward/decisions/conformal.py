@@ -113,6 +113,7 @@ def prediction_sets(
     caller = "prediction_sets"
     sample = probability_sample(caller, probabilities, targets)
     level = _checks.in_unit_interval(caller, "coverage", coverage)
+    _checks.boolean(caller, "by_class", by_class)
     true = sample.scores[torch.arange(len(sample.targets)), sample.targets].numpy()
     return sets_from(true, sample.targets.numpy(), sample.num_classes, level, by_class=by_class)
 

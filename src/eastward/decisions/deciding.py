@@ -13,6 +13,7 @@ from eastward import _checks
 from eastward.constraints import Constraint, KeptConstraint, parse_constraints
 from eastward.decisions._inputs import (
     Sample,
+    checked_classes,
     class_indices,
     class_sample,
     probability_table,
@@ -26,7 +27,7 @@ from eastward.decisions.estimating import (
     is_favoured,
     label_table,
 )
-from eastward.decisions.matrix import Decision, checked_classes
+from eastward.decisions.matrix import Decision
 from eastward.decisions.offsets import LABEL_SHARE
 from eastward.decisions.shifting import Reference, frequency_correction
 from eastward.decisions.solving import (

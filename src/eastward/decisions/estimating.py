@@ -46,8 +46,6 @@ __all__ = [
 ]
 
 N_BAGS, N_FOLDS = 5, 5
-# More bags change nothing, and each is a search of its own.
-MOST_BAGS = 10_000
 # Fewer rows cannot show whether any rule helps, so the most probable class stays.
 FEWEST_ROWS = 20
 # A rule is clearly worse by this many standard errors, which are believed if every class has this many rows.

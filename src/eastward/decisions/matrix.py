@@ -8,7 +8,7 @@ of the confusion matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eastward import _checks, metrics
 from eastward.constraints import Constraint, KeptConstraint
-from eastward.decisions._inputs import probability_table
+from eastward.decisions._inputs import checked_classes, probability_table
 from eastward.decisions.rules import ABSTAIN, describe_matrix
 from eastward.decisions.shifting import Reference, prior_ratio
 from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts, solved_again
@@ -49,7 +49,7 @@ class Decision:
     metric : Metric, optional
         The metric that the rule was tuned for.
     abstain_cost : float, optional
-        The cost of not deciding.
+        The cost of not deciding, >= 0.
     constraints : sequence of KeptConstraint
         The constraints that the rule keeps, with their proofs.
     reference : Reference, optional
@@ -85,6 +85,8 @@ class Decision:
             _checks.fail("Decision", "matrix", "finite", "NaN or infinite entries")
         matrix.flags.writeable = False
         object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "constraints", _as_constraints(self.constraints))
+        _check_origin(self)
         if self.prior is not None:
             prior = _checks.prior("Decision", self.prior, len(matrix)).double().numpy().copy()
             object.__setattr__(self, "prior", prior)
@@ -291,17 +293,34 @@ def _as_matrix(value: Any) -> NDArray[Any]:
     return _checks.fail("Decision", "matrix", "an array of numbers", got, error=TypeError)
 
 
-def checked_classes(caller: str, classes: Any, size: int) -> tuple[Any, ...]:
-    """Return labels as plain values, one for each class and all different."""
-    try:
-        labels = tuple(getattr(label, "item", lambda label=label: label)() for label in classes)
-        hash(labels)
-    except (TypeError, ValueError):
-        _checks.fail(caller, "classes", "labels", _checks.describe(classes), error=TypeError)
-    if len(labels) != size or len(set(labels)) != size:
-        expected = f"{size} different labels, in the order of the columns"
-        _checks.fail(caller, "classes", expected, list(labels)[:10])
-    return labels
+def _as_constraints(value: Any) -> tuple[KeptConstraint, ...]:
+    expected = "a sequence of KeptConstraint"
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        _checks.fail("Decision", "constraints", expected, _checks.describe(value), error=TypeError)
+    for one in value:
+        if not isinstance(one, KeptConstraint):
+            got, advice = (
+                f"{_checks.describe(one)} in it",
+                "Name them in tune_decision(subject_to=).",
+            )
+            _checks.fail("Decision", "constraints", expected, got, advice, error=TypeError)
+    return tuple(value)
+
+
+def _check_origin(decision: Decision) -> None:
+    """Check what a decision says of where it came from."""
+    given: tuple[Any, Any, Any] = decision.metric, decision.reference, decision.note
+    metric, reference, note = given
+    if metric is not None and not isinstance(metric, Metric):
+        expected, got = "a Metric, such as metrics.get('f1'), or None", _checks.describe(metric)
+        _checks.fail("Decision", "metric", expected, got, error=TypeError)
+    if decision.abstain_cost is not None:
+        _checks.not_negative("Decision", "abstain_cost", decision.abstain_cost)
+    if reference is not None and not isinstance(reference, Reference):
+        got = _checks.describe(reference)
+        _checks.fail("Decision", "reference", "a Reference or None", got, error=TypeError)
+    if not isinstance(note, str):
+        _checks.fail("Decision", "note", "a string", _checks.describe(note), error=TypeError)
 
 
 def _numbers(values: Any) -> list[float]:

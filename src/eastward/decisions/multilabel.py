@@ -40,6 +40,13 @@ class LabelThresholds:
 
     thresholds: Sequence[float]
 
+    def __post_init__(self) -> None:
+        limits = _checks.numeric("LabelThresholds", "thresholds", self.thresholds)
+        if limits.dim() != 1 or not bool(((limits >= 0) & (limits <= 1)).all()):
+            expected, got = "one number in [0, 1] for each label", _checks.describe(self.thresholds)
+            _checks.fail("LabelThresholds", "thresholds", expected, got)
+        object.__setattr__(self, "thresholds", tuple(limits.tolist()))
+
     def decide(self, probabilities: Any) -> Any:
         """Decide probabilities ``(N, L)`` for indicators ``(N, L)``, array or Tensor like the input."""
         table = torch.as_tensor(probabilities)

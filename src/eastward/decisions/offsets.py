@@ -35,6 +35,9 @@ METHODS = ("auto", "scan", "surrogate")
 # One sweep evaluates the metric at about N * C^2 numbers; a hundred million take about ten seconds on one core.
 SCAN_BUDGET = 100_000_000
 
+# More bags change nothing, and each is a search of its own.
+MOST_BAGS = 10_000
+
 # Which of a thousand neighbouring break points is best differs from bag to bag anyway, and only the mean counts.
 CANDIDATES_PER_SCAN = 1000
 
@@ -216,7 +219,7 @@ def bagged_offsets(
     metric : str, Metric or callable, default="f1_macro"
         What to optimise.
     n_bags : int, default=15
-        Number of bootstraps.
+        Number of bootstraps, at most 10000.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -240,7 +243,7 @@ def bagged_offsets(
     caller = "bagged_offsets"
     sample = class_sample(caller, log_probabilities, targets, sample_weight)
     reach, sweeps = search_limits(caller, max_offset, max_sweeps)
-    bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1)
+    bags = _checks.whole_number(caller, "n_bags", n_bags, at_least=1, at_most=MOST_BAGS)
     seed = _checks.seed(caller, random_state)
     _checks.one_of(caller, "method", method, METHODS)
     merit = Merit(metric, sample.num_classes)
@@ -302,7 +305,7 @@ def smoothed_offsets(
     label_share : float, default=0.25
         Weight of the labels, in [0, 1]; 1 gives :func:`bagged_offsets`.
     n_bags : int, default=5
-        Bootstraps to average over.
+        Bootstraps to average over, at most 10000.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -324,6 +327,7 @@ def smoothed_offsets(
     caller = "smoothed_offsets"
     if not 0 <= _checks.real(caller, "label_share", label_share) <= 1:
         _checks.fail(caller, "label_share", "in [0, 1]", label_share)
+    _checks.whole_number(caller, "n_bags", n_bags, at_least=1, at_most=MOST_BAGS)
     sample = class_sample(caller, log_probabilities, targets, sample_weight)
     rows, classes, shares = smoothed_rows(sample.scores, sample.targets, float(label_share))
     return bagged_offsets(

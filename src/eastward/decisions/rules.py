@@ -64,7 +64,7 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
     cost : array-like
         ``(C, C)``: the cost of deciding for the column when the row is true.
     abstain_cost : float, optional
-        The cost of not deciding.
+        The cost of not deciding, >= 0.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
     lowest, decisions = costs.min(1)
     if abstain_cost is None:
         return decisions
-    limit = _checks.real("cheapest", "abstain_cost", abstain_cost)
+    limit = _checks.not_negative("cheapest", "abstain_cost", abstain_cost)
     return decisions.masked_fill(lowest > limit, ABSTAIN)
 
 

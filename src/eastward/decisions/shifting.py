@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks
-from eastward.decisions._inputs import probability_table
+from eastward.decisions._inputs import checked_classes, probability_table
 
 __all__ = ["adjusted_probabilities", "estimate_prior", "named_frequencies"]
 
@@ -169,6 +169,7 @@ def estimate_prior(
     caller = "estimate_prior"
     table = probability_table(caller, probabilities)
     old = _checks.prior(caller, prior, table.shape[1]).double()
+    names = None if classes is None else checked_classes(caller, classes, table.shape[1])
     likelihood = table / old.clamp_min(1e-12)
     found = old.clone()
     for _ in range(MAX_ROUNDS):
@@ -177,7 +178,7 @@ def estimate_prior(
         found = (joint / joint.sum(1, keepdim=True).clamp_min(1e-300)).mean(0)
         if float((found - before).abs().max()) < CONVERGED:
             break
-    _warn_of_doubt(likelihood, found, old, classes)
+    _warn_of_doubt(likelihood, found, old, names)
     result: NDArray[Any] = (found / found.sum()).numpy()
     return result
 

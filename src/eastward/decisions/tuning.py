@@ -22,8 +22,9 @@ from eastward.decisions.deciding import (
     label_frequencies,
     tuned_decision,
 )
-from eastward.decisions.estimating import MOST_BAGS, N_BAGS, Tuner, counts
+from eastward.decisions.estimating import N_BAGS, Tuner, counts
 from eastward.decisions.matrix import Decision
+from eastward.decisions.offsets import MOST_BAGS
 from eastward.decisions.rules import ABSTAIN
 from eastward.decisions.solving import Beliefs, Objective, Solution, candidates
 from eastward.metrics import Metric

@@ -17,7 +17,7 @@ from eastward.losses._definition import Terms
 from eastward.losses._passes import Passes, Ways, soft_tables
 from eastward.protocols import Reduce, Scalar
 
-__all__ = ["Between", "Steps"]
+__all__ = ["Between", "Steps", "check_length"]
 
 
 class Between(NamedTuple):
@@ -102,6 +102,8 @@ class Steps:
         ordinary = isinstance(heat, float) and not terms.multilabel and is_ordinary(*given)
         batch = Batch(*given) if ordinary else prepare(check_inputs=False)
         check = prepare if looks else None
+        if terms.prior is not None:
+            check_length(caller, terms.prior, batch.logits, multilabel=terms.multilabel)
         passes = self.ways.passes(batch, heat, reduce, check, ordinary=ordinary)
         # A kernel checks logits and integer labels itself, and asks for the full check when something is wrong.
         if looks and (passes is None or batch.targets.is_floating_point()):
@@ -197,6 +199,12 @@ def _differentiable(back: _Back, logits: Tensor, by_losses: Tensor) -> Tensor:
     losses = back.steps.at(back.passes.again(logits), between, by_losses.dtype, warn=False)
     (found,) = torch.autograd.grad(losses, logits, by_losses, create_graph=True)
     return found
+
+
+def check_length(caller: str, prior: Any, logits: Tensor, *, multilabel: bool) -> None:
+    """Check that the prior has one number for each class or label; a single logit has two classes."""
+    columns = logits.shape[1]
+    _checks.prior(caller, prior, columns if multilabel else max(columns, 2), look=False)
 
 
 def _known_temperature(caller: str, temperature: Tensor | float) -> Tensor | float:

@@ -13,7 +13,7 @@ from eastward.distributed import resolve_reduce
 from eastward.losses._at_table import prepare_metric
 from eastward.losses._batches import prepare_batch
 from eastward.losses._definition import Terms
-from eastward.losses._loss import Between, Steps
+from eastward.losses._loss import Between, Steps, check_length
 from eastward.losses._module import LossModule, new_buffer
 from eastward.losses.multipliers import Multipliers
 from eastward.metrics import Metric
@@ -167,6 +167,8 @@ class EASTLoss(LossModule):
         if self.asked is not None and self.training:
             given = (logits.detach(), targets, sample_weight)
             batch = prepare_batch("EASTLoss", *given, False, self.ignore_index, self.check_inputs)
+            if self.prior is not None:
+                check_length("EASTLoss", self.prior, batch.logits, multilabel=False)
             self.asked.update(
                 batch,
                 prior=self.prior,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from eastward import _checks
-from eastward.decisions.estimating import MOST_BAGS
+from eastward.decisions.offsets import MOST_BAGS
 from eastward.decisions.tuning import DecisionOptions, HeldOut
 from eastward.estimators.base import DecidingClassifier
 from eastward.estimators.boosting import saving
