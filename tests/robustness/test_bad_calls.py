@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import eastward as ew
-from eastward import decisions
+from eastward import boosting, decisions
 
 CALLS = """
 ew.heaviside(torch.rand(3), 1.5, 0.2) ==> tau of heaviside
@@ -389,6 +389,34 @@ decisions.rate_bound(1, 3, upper="x") ==> upper of rate_bound
 decisions.cheapest(P4N, np.eye(2), -1) ==> abstain_cost of cheapest
 decisions.bagged_offsets(np.log(P4N), Y4N, n_bags=10**30) ==> n_bags of bagged_offsets
 decisions.smoothed_offsets(np.log(P4N), Y4N, n_bags=10**30) ==> n_bags of smoothed_offsets
+boosting.true_score(None, Y4N) ==> predictions of true_score
+boosting.true_score("x", Y4N) ==> predictions of true_score
+boosting.true_score([[1, 2], [3]], Y4N) ==> predictions of true_score
+boosting.true_score(P4N[:, :1], Y4N) ==> predictions of true_score
+boosting.true_score(P4N * float("nan"), Y4N) ==> predictions of true_score
+boosting.true_score(P4N, None) ==> targets of true_score
+boosting.true_score(P4N, "x") ==> targets of true_score
+boosting.true_score(P4N, Y4N[:2]) ==> targets of true_score
+boosting.true_score(P4N, Y4N + 7) ==> targets of true_score
+boosting.true_score(P4N, Y4N + 0.5) ==> targets of true_score
+boosting.true_score(P4N, Y4N, 3) ==> metric of true_score
+boosting.true_score(P4N, Y4N, probabilities="x") ==> probabilities of true_score
+boosting.true_score(P4N, Y4N, sample_weight=[1]) ==> sample_weight of true_score
+boosting.true_score(P4N, Y4N, sample_weight="x") ==> sample_weight of true_score
+boosting.true_score(P4N, Y4N, sample_weight=-np.ones(8)) ==> sample_weight of true_score
+boosting.metric_gradients(None, Y4N) ==> raw_scores of metric_gradients
+boosting.metric_gradients("x", Y4N) ==> raw_scores of metric_gradients
+boosting.metric_gradients(P4N * float("nan"), Y4N) ==> raw_scores of metric_gradients
+boosting.metric_gradients(P4N, None) ==> targets of metric_gradients
+boosting.metric_gradients(P4N, "x") ==> targets of metric_gradients
+boosting.metric_gradients(P4N, Y4N[:2]) ==> targets of metric_gradients
+boosting.metric_gradients(P4N, Y4N - 1) ==> targets of metric_gradients
+boosting.metric_gradients(P4N, Y4N, 3) ==> metric of metric_gradients
+boosting.metric_gradients(P4N, Y4N, temperature=0.9) ==> temperature of metric_gradients
+boosting.metric_gradients(P4N, Y4N, temperature="x") ==> temperature of metric_gradients
+boosting.metric_gradients(P4N, Y4N, sample_weight=[1]) ==> sample_weight of metric_gradients
+boosting.metric_gradients(P4N, Y4N, sample_weight="x") ==> sample_weight of metric_gradients
+boosting.metric_gradients(P4N, Y4N, nope=3) ==> a further option of metric_gradients
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "metric": "abc"}) ==> data of Decision.from_dict
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "constraints": None}) ==> data of Decision.from_dict
 ew.Decision.from_dict({**ew.Decision(np.eye(2)).to_dict(), "reference": []}) ==> data of Decision.from_dict
@@ -402,6 +430,7 @@ def names():
     logits = torch.randn(4, 3)
     return {
         "ew": ew,
+        "boosting": boosting,
         "decisions": decisions,
         "np": np,
         "torch": torch,

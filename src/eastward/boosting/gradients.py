@@ -13,9 +13,12 @@ from torch import Tensor
 from eastward import _checks
 from eastward.losses import metric_loss
 from eastward.memberships import class_probabilities
-from eastward.metrics import Metric
+from eastward.metrics import Metric, as_metric
 
-__all__ = ["metric_gradients"]
+__all__ = ["metric_gradients", "row_labels", "row_weights", "score_tensor"]
+
+CALLER = "metric_gradients"
+OPTIONS = ("threshold", "step", "detach_threshold", "prior", "absent", "ignore_index")
 
 # Relative to a row's weight; keeps the curvature of leaves positive where rows have no slope.
 SMALLEST_CURVATURE = 1e-6
@@ -70,11 +73,16 @@ def metric_gradients(
     >>> gradient.round(3), bool((curvature > 0).all())
     (array([-0.515,  0.202,  0.159]), True)
     """
-    scores = _score_tensor(raw_scores).requires_grad_()
-    labels = torch.as_tensor(np.asarray(targets)).long()
-    weight = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight)).double()
+    for name in options:
+        _checks.one_of(CALLER, "a further option", name, OPTIONS)
+    _checks.one_temperature(CALLER, temperature)
+    chosen = as_metric(metric, CALLER)
+    scores = score_tensor(CALLER, "raw_scores", raw_scores).requires_grad_()
+    _checks.finite(CALLER, "raw_scores", scores)
+    labels = row_labels(CALLER, targets, scores, options.get("ignore_index", -100))
+    weight = row_weights(CALLER, sample_weight, scores)
     loss = metric_loss(
-        scores, labels, metric, temperature=temperature, sample_weight=weight, **options
+        scores, labels, chosen, temperature=temperature, sample_weight=weight, **options
     )
     (slope,) = torch.autograd.grad(loss, scores)
     mass = torch.ones(len(labels), dtype=scores.dtype) if weight is None else weight
@@ -82,13 +90,48 @@ def metric_gradients(
     return gradient.numpy(), _curvature_bound(scores.detach(), gradient, mass).numpy()
 
 
-def _score_tensor(raw_scores: Any) -> Tensor:
+def row_labels(caller: str, targets: Any, scores: Tensor, ignored: int | None = None) -> Tensor:
+    """Return class indices ``(N,)`` as int64; libraries keep them as floating numbers."""
+    given = _numbers(caller, "targets", targets)
+    if given.shape != scores.shape[:1]:
+        expected = f"of shape ({len(scores)},), one class index per row"
+        _checks.fail(caller, "targets", expected, _checks.describe(given))
+    labels = given.long()
+    if given.is_floating_point() and not torch.equal(labels.to(given), given):
+        example = given[labels.to(given) != given][0].item()
+        _checks.fail(caller, "targets", "class indices", f"{example:g} among them")
+    _checks.class_targets(caller, labels, scores.shape[1] if scores.dim() == 2 else 2, ignored)
+    return labels
+
+
+def row_weights(caller: str, sample_weight: Any, scores: Tensor) -> Tensor | None:
+    """Return weights ``(N,)`` in float64, or None."""
+    if sample_weight is None:
+        return None
+    weight = _numbers(caller, "sample_weight", sample_weight).double()
+    if weight.shape != scores.shape[:1]:
+        expected = f"of shape ({len(scores)},), one number per row"
+        _checks.fail(caller, "sample_weight", expected, _checks.describe(weight))
+    _checks.weights(caller, weight)
+    return weight
+
+
+def _numbers(caller: str, argument: str, value: Any) -> Tensor:
+    """Return ``value`` as a tensor; lists keep double precision, as in NumPy."""
+    try:
+        array = value if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError:  # rows of different lengths
+        array = value
+    return _checks.numeric(caller, argument, array)
+
+
+def score_tensor(caller: str, argument: str, given: Any) -> Tensor:
     """Copy scores to float64, because libraries pass views of their own memory."""
-    scores = torch.tensor(np.asarray(raw_scores), dtype=torch.float64)
+    scores = _numbers(caller, argument, given).detach().double().clone()
     if scores.dim() not in {1, 2} or (scores.dim() == 2 and scores.shape[1] < 2):
         expected = "of shape (N,) for two classes or (N, C) for C"
         advice = "Reshape flat multiclass scores to one row per sample."
-        _checks.fail("metric_gradients", "raw_scores", expected, _checks.describe(scores), advice)
+        _checks.fail(caller, argument, expected, _checks.describe(scores), advice)
     return scores
 
 

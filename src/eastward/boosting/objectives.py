@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks
-from eastward.boosting.gradients import metric_gradients
+from eastward.boosting.gradients import metric_gradients, row_labels, row_weights, score_tensor
 from eastward.confusion import counts_from_confusion, hard_confusion
 from eastward.losses._at_table import prepare_metric
 from eastward.metrics import Metric, as_metric
@@ -318,13 +317,17 @@ def true_score(
     >>> true_score([2.0, -1.0, 0.5], [1, 0, 0], "f1")
     0.6667
     """
-    scores = np.asarray(predictions)
-    decisions = scores.argmax(1) if scores.ndim == 2 else scores > (0.5 if probabilities else 0)
-    size = scores.shape[1] if scores.ndim == 2 else 2
-    weight = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
-    pair = (torch.as_tensor(np.asarray(labels)).long() for labels in (decisions, targets))
-    table = hard_confusion(*pair, num_classes=size, sample_weight=weight)
-    chosen = as_metric(metric)
+    caller = "true_score"
+    chosen = as_metric(metric, caller)
+    limit = 0.5 if _checks.boolean(caller, "probabilities", probabilities) else 0.0
+    scores = score_tensor(caller, "predictions", predictions)
+    if bool(scores.isnan().any()):
+        _checks.fail(caller, "predictions", "free of NaN", f"{int(scores.isnan().sum())} NaN")
+    truth = row_labels(caller, targets, scores)
+    weight = row_weights(caller, sample_weight, scores)
+    decisions = scores.argmax(1) if scores.dim() == 2 else (scores > limit).long()
+    size = scores.shape[1] if scores.dim() == 2 else 2
+    table = hard_confusion(decisions, truth, num_classes=size, sample_weight=weight)
     return float(chosen(table if chosen.needs_matrix else counts_from_confusion(table)))
 
 
