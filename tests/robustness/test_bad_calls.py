@@ -544,6 +544,24 @@ data.read_table("/nope.csv") ==> source of read_table
 data.read_table(FILE, encoding="base64") ==> encoding of read_table
 data.read_table(FILE, encoding="nope") ==> encoding of read_table
 data.read_table(None) ==> source of read_table
+data.read_table(FILE, "a") ==> columns of read_table
+data.read_table(FILE, 3) ==> columns of read_table
+data.read_table(FILE, [["a"]]) ==> columns of read_table
+data.read_table(FILE, ["z"]) ==> columns of read_table
+data.read_table(FILE, as_text="a") ==> as_text of read_table
+data.read_table(FILE, as_text=None) ==> as_text of read_table
+data.read_table(FILE, as_text=[{}]) ==> as_text of read_table
+data.iter_tables(FILE, columns="a") ==> columns of iter_tables
+data.iter_tables(FILE, columns=3) ==> columns of iter_tables
+next(data.iter_tables(FRAME, columns=["z"])) ==> columns of iter_tables
+data.iter_tables(FILE, kinds=3) ==> kinds of iter_tables
+data.iter_tables(FILE, kinds="number") ==> kinds of iter_tables
+data.iter_tables(FILE, kinds=["number"]) ==> kinds of iter_tables
+data.iter_tables(FILE, 0) ==> rows_per_batch of iter_tables
+data.count_rows(None) ==> source of count_rows
+data.count_rows(3) ==> source of count_rows
+data.count_rows([1, 2]) ==> source of count_rows
+data.count_rows("/nope.csv") ==> source of count_rows
 datasets.find_tables("/nope") ==> folder of find_tables
 datasets.find_tables(None) ==> folder of find_tables
 datasets.find_tables("") ==> folder of find_tables
@@ -579,6 +597,8 @@ balance.shannon_equitability([[0, 1]]) ==> targets of shannon_equitability
 
 @pytest.mark.parametrize("row", TABLES.strip().splitlines())
 def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
+    import pandas as pd
+
     from eastward import data, datasets, model_folder, reporting
     from papers.data import balance
 
@@ -586,9 +606,9 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
     names = {"ew": ew, "data": data, "datasets": datasets, "balance": balance}
     names |= {"model_folder": model_folder, "reporting": reporting}
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    file = tmp_path / "a.csv"
+    names |= {"FILE": tmp_path / "a.csv", "FRAME": pd.DataFrame({"a": [1], "b": [2]})}
     with pytest.raises((TypeError, ValueError, FileNotFoundError)) as refused:
-        eval(call, {**names, "ROWS": ROWS, "CODES": CODES, "FILE": file})
+        eval(call, {**names, "ROWS": ROWS, "CODES": CODES})
     sentence = str(refused.value)
     assert sentence.startswith(f"{beginning} must be ")
     assert "; got " in sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,11 @@ def read_table(
     0  Graz
     1  Linz
     """
+    columns = None if columns is None else _names("read_table", "columns", columns)
+    as_text = _names("read_table", "as_text", as_text)
     if not isinstance(source, str | Path):
         table = names_as_text(_frame(source), as_text)
-        return table if columns is None else _chosen(table, columns, source_name(source))
+        return _chosen("read_table", table, columns, source_name(source))
     path = _existing(source)
     form = file_format(path, "read_table")
     check_encoding(encoding, "read_table")
@@ -79,7 +81,7 @@ def read_table(
         check_quotes(path, form)
     if not len(table):
         _messages.fail("read_table", "source", "a table with rows", f"{path.name}, which has none")
-    return table if columns is None else _chosen(table, columns, path.name)
+    return _chosen("read_table", table, columns, path.name)
 
 
 def iter_tables(
@@ -90,7 +92,7 @@ def iter_tables(
     kinds: Sequence[Column] | None = None,
     encoding: str = "utf-8",
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a file or frame in parts of ``rows_per_batch``; the last one may be smaller.
+    """Iterate over the rows of a file or frame in parts of ``rows_per_batch``; the last one may be smaller.
 
     Only a few parts are in memory at a time, whatever the size of the file.
 
@@ -107,24 +109,38 @@ def iter_tables(
     encoding : str, default="utf-8"
         Encoding of text files.
 
-    Yields
-    ------
-    DataFrame
+    Returns
+    -------
+    iterator of DataFrame
+        The parts, in the order of the rows.
 
     Examples
     --------
     >>> [len(part) for part in iter_tables(pd.DataFrame({"age": range(5)}), 2)]
     [2, 2, 1]
     """
-    _messages.whole_number("iter_tables", "rows_per_batch", rows_per_batch, at_least=1)
+    caller = "iter_tables"
+    _messages.whole_number(caller, "rows_per_batch", rows_per_batch, at_least=1)
+    wanted = None if columns is None else _names(caller, "columns", columns)
+    known = None if kinds is None else _kinds(caller, kinds)
+    check_encoding(encoding, caller)
+    return _tables(source, rows_per_batch, wanted, known, encoding)
+
+
+def _tables(
+    source: Any,
+    rows_per_batch: int,
+    columns: Sequence[str] | None,
+    kinds: Sequence[Column] | None,
+    encoding: str,
+) -> Iterator[pd.DataFrame]:
     if not isinstance(source, str | Path):
-        table = _frame(source)
+        table = _chosen("iter_tables", _frame(source), columns, source_name(source))
         for start in range(0, len(table), rows_per_batch):
             yield table.iloc[start : start + rows_per_batch].reset_index(drop=True)
         return
     path = _existing(source)
     form = file_format(path, "iter_tables")
-    check_encoding(encoding, "iter_tables")
     with explained(path, form, encoding):
         batches = _batches(path, form, rows_per_batch, columns, kinds, encoding)
         for table in _exact_sizes(batches, rows_per_batch):
@@ -166,10 +182,13 @@ def _header(path: Path, encoding: str) -> list[str]:
 def count_rows(source: Any) -> int | None:
     """Return the number of rows, if it is known without reading them."""
     if not isinstance(source, str | Path):
-        return len(source)
-    if file_format(_existing(source), "read_table").kind == "parquet":
-        return int(pa.parquet.read_metadata(source, memory_map=True).num_rows)
-    return None
+        return len(_table("count_rows", source))
+    path = _existing(source, "count_rows")
+    form = file_format(path, "count_rows")
+    if form.kind != "parquet":
+        return None
+    with explained(path, form, "utf-8"):
+        return int(pa.parquet.read_metadata(path, memory_map=True).num_rows)
 
 
 def source_name(source: Any) -> str:
@@ -177,43 +196,66 @@ def source_name(source: Any) -> str:
     return Path(source).name if isinstance(source, str | Path) else "the table"
 
 
-def _existing(source: str | Path) -> Path:
+def _existing(source: str | Path, caller: str = "read_table") -> Path:
     whole = Path(source)
     path = file_and_part(whole)[0]
     if path.is_file():
         if not path.stat().st_size:
-            _messages.fail(
-                "read_table", "source", "a table with rows", f"{path.name}, an empty file"
-            )
+            got = f"{path.name}, an empty file"
+            _messages.fail(caller, "source", "a table with rows", got)
         return whole
     if path.is_dir():
-        _messages.fail("read_table", "source", "a file", f"{path}, a folder")
+        _messages.fail(caller, "source", "a file", f"{path}, a folder")
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     near = _messages.near_misses(path.name, beside)
     advice = (
         near
         or f"The folder {path.parent} {'has' if beside else 'is not there, or has'} no such file."
     )
-    return _messages.fail(
-        "read_table", "source", "a file that exists", path, advice, error=FileNotFoundError
-    )
+    expected = "a file that exists"
+    return _messages.fail(caller, "source", expected, path, advice, error=FileNotFoundError)
 
 
 def _frame(source: Any) -> pd.DataFrame:
-    if isinstance(source, pd.DataFrame):
-        return normalized(source)
-    if isinstance(source, pa.Table):
-        return to_frame(source)
+    table = _table("read_table", source)
+    return normalized(table) if isinstance(table, pd.DataFrame) else to_frame(table)
+
+
+def _table(caller: str, source: Any) -> pd.DataFrame | pa.Table:
+    if isinstance(source, pd.DataFrame | pa.Table):
+        return source
     if hasattr(source, "to_arrow"):  # polars
-        return to_frame(source.to_arrow())
+        return source.to_arrow()
     expected = "a path, or a pandas, polars or Arrow table"
-    return _messages.fail("read_table", "source", expected, type(source).__name__, error=TypeError)
+    return _messages.fail(caller, "source", expected, type(source).__name__, error=TypeError)
 
 
-def _chosen(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
+def _names(caller: str, argument: str, given: Any) -> list[Any]:
+    """Return columns as a list of what can be a name."""
+    names = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if names is None or not all(isinstance(name, Hashable) for name in names):
+        got = _messages.describe(given)
+        _messages.fail(caller, argument, "a sequence of columns", got, error=TypeError)
+    return names
+
+
+def _kinds(caller: str, given: Any) -> list[Column]:
+    kinds = list(given) if isinstance(given, Iterable) else [given]
+    for one in kinds:
+        if not isinstance(one, Column):
+            got = _messages.describe(one)
+            _messages.fail(caller, "kinds", "a sequence of Column", got, error=TypeError)
+    return kinds
+
+
+def _chosen(
+    caller: str, table: pd.DataFrame, columns: Sequence[str] | None, name: str
+) -> pd.DataFrame:
+    if columns is None:
+        return table
     for column in columns:
         if column not in table.columns:
-            fail_no_column("read_table", "columns", column, table, name)
+            fail_no_column(caller, "columns", column, table, name)
     return table[list(columns)]
 
 
