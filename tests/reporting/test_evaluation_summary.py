@@ -313,7 +313,7 @@ def test_five_hundred_bootstraps_of_two_thousand_rows_take_less_than_three_secon
             "sample_weight of evaluation_summary must be finite and >= 0",
         ),
         ({"sample_weight": [0, 0, 0]}, "positive for some row"),
-        ({"n_bootstrap": -1}, "n_bootstrap of evaluation_summary must be 0 or more"),
+        ({"n_bootstrap": -1}, "n_bootstrap of evaluation_summary must be >= 0"),
         ({"max_scores": 1}, "max_scores of evaluation_summary must be at least the 2 classes"),
     ],
 )

@@ -587,6 +587,33 @@ data.load_task(FILE, "b", drop_missing_target=None) ==> drop_missing_target of l
 data.load_task(FILE, "b", drop_rare_classes=3) ==> drop_rare_classes of load_task
 model_folder.load_model(None) ==> folder of load_model
 model_folder.load_model("") ==> folder of load_model
+reporting.render_html(None) ==> summary of render_html
+reporting.render_html("x") ==> summary of render_html
+reporting.render_html({}) ==> summary of render_html
+reporting.render_html({"title": "x", "metric": "f1"}) ==> summary of render_html
+reporting.render_html({**SUMMARY, "evaluation": 3}) ==> summary of render_html
+reporting.render_markdown(3) ==> summary of render_markdown
+reporting.render_markdown({**SUMMARY, "evaluation": 3}) ==> summary of render_markdown
+reporting.write_report(None, FILE.with_suffix(".html")) ==> summary of write_report
+reporting.write_report({}, FILE.with_suffix(".md")) ==> summary of write_report
+reporting.write_report({**SUMMARY, "data": float("nan")}, FILE.with_suffix(".json")) ==> summary of write_report
+reporting.write_report({**SUMMARY, "data": {1, 2}}, FILE.with_suffix(".json")) ==> summary of write_report
+reporting.write_figures({}, FILE) ==> summary of write_figures
+reporting.write_figures(SUMMARY, None) ==> folder of write_figures
+reporting.evaluation_summary(None, LOGS, "ab", "f1") ==> classes of evaluation_summary
+reporting.evaluation_summary(None, LOGS, 3, "f1") ==> classes of evaluation_summary
+reporting.evaluation_summary(None, LOGS, [0, 1], "f1") ==> targets of evaluation_summary
+reporting.evaluation_summary("x", LOGS, [0, 1], "f1") ==> targets of evaluation_summary
+reporting.evaluation_summary(CODES, None, [0, 1], "f1") ==> log_probabilities of evaluation_summary
+reporting.evaluation_summary(CODES, "x", [0, 1], "f1") ==> log_probabilities of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], 3) ==> metric of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", offsets="x") ==> offsets of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", decision=3) ==> decision of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", sample_weight="x") ==> sample_weight of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", max_scores="x") ==> max_scores of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", n_bootstrap=1.5) ==> n_bootstrap of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", n_bootstrap=10**30) ==> n_bootstrap of evaluation_summary
+reporting.evaluation_summary(CODES, LOGS, [0, 1], "f1", random_state="x") ==> random_state of evaluation_summary
 reporting.write_report({}, None) ==> path of write_report
 reporting.write_report({}, "") ==> path of write_report
 balance.check_balance("x", [0, 1]) ==> name of check_balance
@@ -607,8 +634,12 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, row):
     names |= {"model_folder": model_folder, "reporting": reporting}
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     names |= {"FILE": tmp_path / "a.csv", "FRAME": pd.DataFrame({"a": [1], "b": [2]})}
+    names |= {
+        "SUMMARY": reporting.report_summary("Claims", "f1"),
+        "LOGS": np.log([[0.5, 0.5]] * 40),
+    }
     with pytest.raises((TypeError, ValueError, FileNotFoundError)) as refused:
-        eval(call, {**names, "ROWS": ROWS, "CODES": CODES})
+        eval(call, {**names, "np": np, "ROWS": ROWS, "CODES": CODES})
     sentence = str(refused.value)
     assert sentence.startswith(f"{beginning} must be ")
     assert "; got " in sentence

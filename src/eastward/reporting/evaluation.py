@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from eastward import _checks, metrics
 from eastward.confusion import counts_from_confusion
 from eastward.decisions import ABSTAIN, Decision
+from eastward.decisions.gain import MOST_RESAMPLES
 from eastward.metrics import Metric
 from eastward.reporting.bootstrap import bootstrap_confusions, metric_intervals
 from eastward.reporting.calibration import calibration_summary
@@ -59,7 +60,7 @@ def evaluation_summary(
     max_scores : int, default=2000
         The most rows of scores stored in the report.
     n_bootstrap : int, default=500
-        Number of resamples within the true classes for the 95 % intervals; 0 for no intervals.
+        Number of resamples within the true classes for the 95 % intervals, at most a million; 0 for no intervals.
     random_state : int, default=0
         Seed of the bootstrap and of the sample.
 
@@ -81,16 +82,16 @@ def evaluation_summary(
     >>> summary["metrics"][0]["name"], summary["metrics"][0]["value"]
     ('f1_macro', 0.6667)
     """
+    _check_options(decision, n_bootstrap, max_scores, random_state)
+    labels = _labels(classes)
     shape = None if decision is None else decision.scales_and_shifts()
     if shape is not None:
         offsets = shape[0]
-    rows = _checked_rows(targets, log_probabilities, classes, offsets, sample_weight)
-    if _checks.real(CALLER, "n_bootstrap", n_bootstrap) < 0:
-        _checks.fail(CALLER, "n_bootstrap", "0 or more", n_bootstrap)
-    if _checks.real(CALLER, "max_scores", max_scores) < len(classes):
-        _checks.fail(CALLER, "max_scores", f"at least the {len(classes)} classes", max_scores)
-    wanted = metrics.as_metric(metric, CALLER, classes)
-    size, decisions = len(classes), (rows.logs + rows.offsets).argmax(axis=1)
+    rows = _checked_rows(targets, log_probabilities, labels, offsets, sample_weight)
+    if max_scores < len(labels):
+        _checks.fail(CALLER, "max_scores", f"at least the {len(labels)} classes", max_scores)
+    wanted = metrics.as_metric(metric, CALLER, labels)
+    size, decisions = len(labels), (rows.logs + rows.offsets).argmax(axis=1)
     if decision is not None:
         decisions = decision.decide(np.exp(rows.logs) / np.exp(rows.logs).sum(1, keepdims=True))
     coverage = float(np.average(decisions != ABSTAIN, weights=rows.weight))
@@ -108,11 +109,11 @@ def evaluation_summary(
     )
     return {
         "rows": len(rows.targets),
-        "classes": [str(label) for label in classes],
+        "classes": [str(label) for label in labels],
         "confusion": _numbers(confusion),
-        "only_class": _only_class(decisions, classes),
-        "constant": _constant_answer(confusion, classes, wanted),
-        "per_class": _per_class(confusion, classes),
+        "only_class": _only_class(decisions, labels),
+        "constant": _constant_answer(confusion, labels, wanted),
+        "per_class": _per_class(confusion, labels),
         "metrics": _metric_rows(applicable_metrics(wanted, size), confusion, tables),
         "calibration": calibration_summary(rows.targets, rows.logs, rows.weight),
         "scores": _movable(decision, shape, rows, max_scores, random_state),
@@ -120,6 +121,24 @@ def evaluation_summary(
         "decision": None if decision is None else str(decision),
         "coverage": coverage,
     }
+
+
+def _check_options(
+    decision: Any, n_bootstrap: object, max_scores: object, random_state: object
+) -> None:
+    if decision is not None and not isinstance(decision, Decision):
+        got = _checks.describe(decision)
+        _checks.fail(CALLER, "decision", "a Decision or None", got, error=TypeError)
+    _checks.whole_number(CALLER, "n_bootstrap", n_bootstrap, at_least=0, at_most=MOST_RESAMPLES)
+    _checks.whole_number(CALLER, "max_scores", max_scores, at_least=0)
+    _checks.seed(CALLER, random_state)
+
+
+def _labels(classes: Any) -> list[Any]:
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        got = _checks.describe(classes)
+        _checks.fail(CALLER, "classes", "a sequence of labels", got, error=TypeError)
+    return list(classes)
 
 
 def _decided(rows: _Rows, decisions: NDArray[Any]) -> tuple[_Rows, NDArray[Any]]:
@@ -169,7 +188,7 @@ class _Rows(NamedTuple):
 def _checked_rows(
     targets: Any, log_probabilities: Any, classes: Sequence[Any], offsets: Any, weight: Any
 ) -> _Rows:
-    logs = _array(log_probabilities)
+    logs = _array(log_probabilities, "log_probabilities")
     if logs.ndim != 2 or logs.shape[1] != len(classes) or len(classes) < 2 or not len(logs):
         expected = f"of shape (N, {max(len(classes), 2)}), one column per class and N > 0"
         _checks.fail(CALLER, "log_probabilities", expected, f"shape {logs.shape}")
@@ -179,10 +198,10 @@ def _checked_rows(
         advice = "Pass log-probabilities, not logits: torch.log_softmax(logits, 1)."
         expected = "logarithms whose exponentials sum to 1 in each row"
         _checks.fail(CALLER, "log_probabilities", expected, f"a sum of {worst:g}", advice)
-    labels = targets.cpu() if isinstance(targets, Tensor) else torch.as_tensor(np.asarray(targets))
+    labels = _checks.numeric(CALLER, "targets", targets).cpu()
     _checks.class_targets(CALLER, labels, len(classes), None)
-    shift = np.zeros(len(classes)) if offsets is None else _array(offsets)
-    mass = np.ones(len(logs)) if weight is None else _array(weight)
+    shift = np.zeros(len(classes)) if offsets is None else _array(offsets, "offsets")
+    mass = np.ones(len(logs)) if weight is None else _array(weight, "sample_weight")
     for name, given, length in (
         ("targets", labels, len(logs)),
         ("offsets", shift, len(classes)),
@@ -198,10 +217,16 @@ def _checked_rows(
     return _Rows(labels.long().numpy()[there], logs[there], shift, mass[there])
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _array(values: Any, argument: str) -> NDArray[Any]:
     """Convert ``values`` of any kind to float64."""
     given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-    return np.array(given, dtype=np.float64)
+    try:
+        if given is not None and not np.iscomplexobj(given):
+            return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    got = _checks.describe(values)
+    return _checks.fail(CALLER, argument, "an array of numbers", got, error=TypeError)
 
 
 def _per_class(confusion: NDArray[Any], classes: Sequence[Any]) -> list[dict[str, Any]]:
@@ -258,7 +283,7 @@ def _constant_answer(
 
 def _cost_table(metric: Metric) -> list[list[float]] | None:
     cost = metric.options.get("cost")
-    return None if cost is None else _array(cost).tolist()
+    return None if cost is None else _array(cost, "metric").tolist()
 
 
 def _numbers(table: NDArray[Any]) -> Any:

@@ -11,8 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from eastward import _checks
 from eastward.reporting import wording
 from eastward.reporting.page_parts import MAX_MATRIX_CLASSES, sorted_methods
+from eastward.reporting.summary import read_as_summary
 from eastward.reporting.training_chart import surrogate_value
 
 __all__ = ["write_figures"]
@@ -53,9 +55,9 @@ def write_figures(summary: Mapping[str, Any], folder: str | Path) -> list[Path]:
     >>> write_figures(report_summary("Claims", "f1_macro"), ".")
     []
     """
-    target = Path(folder)
+    target = _checks.path("write_figures", "folder", folder)
     paths: list[Path] = []
-    with mpl.rc_context(STYLE):
+    with read_as_summary("write_figures", summary), mpl.rc_context(STYLE):
         for name, draw in _FIGURES.items():
             figure = draw(summary)
             if figure is None:

@@ -34,10 +34,11 @@ from eastward.reporting.page_parts import (
     sorted_methods,
 )
 from eastward.reporting.styles import asset, style_sheet
+from eastward.reporting.summary import read_as_summary
 from eastward.reporting.svg import text_width
 from eastward.reporting.training_chart import closing_gap, training_chart
 
-__all__ = ["comparison_parts", "environment", "render_html", "trusted"]
+__all__ = ["comparison_parts", "environment", "html_page", "render_html", "trusted"]
 
 # Widths of the wide and narrow pictures; the style sheet shows one of them.
 WIDE, PHONE, SQUARE = 940, 360, 340
@@ -73,6 +74,12 @@ def render_html(summary: Mapping[str, Any]) -> str:
     >>> "&lt;b&gt;" in render_html(report_summary("<b>", "f1_macro"))
     True
     """
+    with read_as_summary("render_html", summary):
+        return html_page(summary)
+
+
+def html_page(summary: Mapping[str, Any]) -> str:
+    """Render a page, with raw errors about the summary."""
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (

@@ -8,8 +8,9 @@ from typing import Any
 
 from eastward.reporting import wording
 from eastward.reporting.page_parts import next_command
+from eastward.reporting.summary import read_as_summary
 
-__all__ = ["escaped", "render_markdown"]
+__all__ = ["escaped", "markdown_page", "render_markdown"]
 
 # A larger matrix is not readable as text.
 MAX_MATRIX_CLASSES = 12
@@ -35,6 +36,12 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     >>> print(render_markdown(report_summary("Claims", "f1_macro", created="2026-01-31"))[:8])
     # Claims
     """
+    with read_as_summary("render_markdown", summary):
+        return markdown_page(summary)
+
+
+def markdown_page(summary: Mapping[str, Any]) -> str:
+    """Render Markdown, with raw errors about the summary."""
     parts = [_head(summary)]
     for name, write in _SECTIONS.items():
         if summary.get(name):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from eastward import _checks, metrics
 from eastward._version import __version__
 from eastward.metrics import Metric
 
-__all__ = ["plain", "report_summary"]
+__all__ = ["plain", "read_as_summary", "report_summary"]
 
 CALLER = "report_summary"
 TRAINING_KEYS = ("stages", "sentences", "notes", "history")
@@ -94,6 +95,22 @@ def report_summary(
     }
     cleaned: dict[str, Any] = plain(summary)
     return cleaned
+
+
+@contextmanager
+def read_as_summary(caller: str, summary: object) -> Iterator[None]:
+    """Turn whatever goes wrong with the entries of a summary into one sentence."""
+    expected, advice = "what report_summary returned", "Make it again with report_summary."
+    if not isinstance(summary, Mapping):
+        got = _checks.describe(summary)
+        _checks.fail(caller, "summary", expected, got, advice, error=TypeError)
+    try:
+        _ = summary["title"], summary["metric"]["name"]
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        words = " ".join(str(error).split())[:200]
+        got = f"a mapping with an unfit entry ({type(error).__name__}: {words})"
+        _checks.fail(caller, "summary", expected, got, advice)
 
 
 def plain(value: Any) -> Any:

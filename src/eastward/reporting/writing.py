@@ -10,8 +10,9 @@ from typing import Any
 
 from eastward import _checks
 from eastward._files import write_whole
-from eastward.reporting.html import render_html
-from eastward.reporting.markdown import render_markdown
+from eastward.reporting.html import html_page
+from eastward.reporting.markdown import markdown_page
+from eastward.reporting.summary import read_as_summary
 
 __all__ = ["write_report"]
 
@@ -21,9 +22,9 @@ def _as_json(summary: Mapping[str, Any]) -> str:
 
 
 _RENDERINGS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    ".html": render_html,
-    ".htm": render_html,
-    ".md": render_markdown,
+    ".html": html_page,
+    ".htm": html_page,
+    ".md": markdown_page,
     ".json": _as_json,
 }
 
@@ -55,7 +56,8 @@ def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Pa
     """
     target = _checks.path("write_report", "path", path)
     _checks.one_of("write_report", "the end of path", target.suffix.lower(), tuple(_RENDERINGS))
-    text = _RENDERINGS[target.suffix.lower()](summary)
+    with read_as_summary("write_report", summary):
+        text = _RENDERINGS[target.suffix.lower()](summary)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, text.encode())
     return target
