@@ -61,6 +61,15 @@ ew.align(NET, DL, np.zeros(3)) ==> loader of align
 ew.align(nn.ReLU(), DL, DL) ==> model of align
 ew.align(3, DL, DL) ==> model of align
 ew.align(NET, [(None, None)], DL) ==> targets of align
+ew.align(NET, [(X[:, :3], y)], DL) ==> train_loader of align
+ew.align(NET, [(X, y), (X[:, :3], y)], DL) ==> train_loader of align
+ew.align(NET, [(X.long(), y)], DL) ==> train_loader of align
+ew.align(NET, [(None, y)], DL) ==> train_loader of align
+ew.align(NET, [({"a": X}, y)], DL) ==> train_loader of align
+ew.align(NET, DL, [(X[:, :3], y)]) ==> valid_loader of align
+ew.align(NET, DL, [(X, y), ("x", y)]) ==> valid_loader of align
+ew.align(NET, [(X[:, :3], y)], DL, head="added") ==> train_loader of align
+ew.align(NET, DL, DL, forward=lambda model, inputs: model(inputs[:, :3])) ==> train_loader of align
 """
 
 
@@ -83,3 +92,12 @@ def test_a_bad_call_of_align_is_refused_in_one_sentence(names, row):
     assert sentence.startswith(f"{beginning} must be ")
     assert "; got " in sentence
     assert "\n" not in sentence
+
+
+def test_what_a_network_cannot_take_is_told_with_its_batch_and_its_own_error(names):
+    inputs, labels = names["X"], names["y"]
+    with pytest.raises(
+        ValueError, match=r"batch 2 of shape \(40, 3\), .* RuntimeError: "
+    ) as refused:
+        ew.align(names["NET"], names["DL"], [(inputs, labels), (inputs[:, :3], labels)])
+    assert isinstance(refused.value.__context__, RuntimeError)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.alignment.batches import CALLER, Batch, logits_in, output_of
+from eastward.alignment.batches import CALLER, Batch, logits_in, output_of_loaded
 from eastward.alignment.heads import Layout, layout_of
 
 __all__ = ["ADDED", "WithHead", "with_added_head"]
@@ -63,7 +63,7 @@ class WithHead(nn.Module):
 def with_added_head(network: nn.Module, batch: Batch) -> WithHead:
     """Put a linear layer behind the logits of a network; ``batch`` shows their shape."""
     with torch.no_grad():
-        output = output_of(network, batch, None)
+        output = output_of_loaded(network, batch, None, argument="train_loader", number=1)
     layout = layout_of(output, batch.targets, classes_last=True)
     _check_logits(output, layout)
     return WithHead(network, layout).to(output.device)

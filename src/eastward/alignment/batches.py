@@ -27,6 +27,7 @@ __all__ = [
     "in_order",
     "joined_loaders",
     "output_of",
+    "output_of_loaded",
     "sampled_mass",
     "with_indices",
 ]
@@ -79,13 +80,30 @@ def _targets(value: Any) -> Tensor:
 
 def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
     """Compute the logits of a batch."""
-    if forward is not None:
-        found = forward(model, batch.inputs)
-    elif batch.by_name:
-        found = model(**batch.inputs)
-    else:
-        found = model(batch.inputs)
+    return logits_in(_called(model, batch, forward))
+
+
+def output_of_loaded(
+    model: nn.Module, batch: Batch, forward: Forward | None, *, argument: str, number: int
+) -> Tensor:
+    """Compute the logits of batch ``number`` of a loader; if the model cannot take it, say which it is."""
+    try:
+        found = _called(model, batch, forward)
+    except torch.OutOfMemoryError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        words = " ".join(str(error).split())[:300]
+        shape = f" of shape {tuple(batch.inputs.shape)}" if isinstance(batch.inputs, Tensor) else ""
+        got = f"batch {number}{shape}, for which it raised {type(error).__name__}: {words}"
+        advice = "Pass forward=lambda model, inputs: ... to call the model in its own way."
+        _checks.fail(CALLER, argument, "a loader whose batches the model takes", got, advice)
     return logits_in(found)
+
+
+def _called(model: nn.Module, batch: Batch, forward: Forward | None) -> Any:
+    if forward is not None:
+        return forward(model, batch.inputs)
+    return model(**batch.inputs) if batch.by_name else model(batch.inputs)
 
 
 def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.alignment.batches import CALLER, Batch, Forward, output_of
+from eastward.alignment.batches import CALLER, Batch, Forward, output_of_loaded
 
 __all__ = ["Head", "HeadWeights", "Layout", "find_head", "layout_of", "watched"]
 
@@ -154,12 +154,7 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
 
 def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
     """Logits of the first batch: here shows whether the model takes what the loader gives."""
-    try:
-        output = output_of(model, batch, forward)
-    except TypeError as error:
-        expected = "a loader whose batches the model takes"
-        advice = "Pass forward=lambda model, inputs: ... to call the model in its own way."
-        _checks.fail(CALLER, "train_loader", expected, f"{error}", advice)
+    output = output_of_loaded(model, batch, forward, argument="train_loader", number=1)
     check_numbers("train_loader", output)
     return output
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from eastward import _checks
-from eastward.alignment.batches import CALLER, Batch, Forward, as_batch, output_of
+from eastward.alignment.batches import CALLER, Batch, Forward, as_batch, output_of_loaded
 from eastward.alignment.heads import Head, check_numbers, watched
 
 __all__ = ["Collected", "HeadRows", "collect_rows", "concatenated", "thinned"]
@@ -95,11 +95,11 @@ def collect_rows(
     targets: list[Tensor] = []
     start = kept = 0
     model.eval()
-    for raw in batches:
+    for number, raw in enumerate(batches, start=1):
         batch = as_batch(raw)
         on_device = batch._replace(inputs=fabric.to_device(batch.inputs))
         with torch.no_grad(), watched({head.name: layer}) as seen, fabric.autocast():
-            output = output_of(model, on_device, forward)
+            output = output_of_loaded(model, on_device, forward, argument=argument, number=number)
         check_numbers(argument, output)
         features = head.features(model, seen[head.name])
         samples = len(output)
