@@ -60,7 +60,7 @@ def tensor(caller: str, argument: str, value: object) -> None:
 def numeric(caller: str, argument: str, value: object) -> Tensor:
     """Return ``value`` as a tensor: a tensor, array or nested list of real numbers."""
     try:
-        given = torch.as_tensor(_writable(value))
+        given = torch.as_tensor(_for_torch(value))
     except (TypeError, ValueError, RuntimeError):
         expected = "a tensor or an array of numbers"
         fail(caller, argument, expected, describe(value), error=TypeError)
@@ -68,10 +68,11 @@ def numeric(caller: str, argument: str, value: object) -> Tensor:
     return given
 
 
-def _writable(value: Any) -> Any:
-    """Copy a read-only array, because PyTorch warns about those."""
-    flags = getattr(value, "flags", None)
-    return value.copy() if flags is not None and not getattr(flags, "writeable", True) else value
+def _for_torch(value: Any) -> Any:
+    """Copy an array that PyTorch does not take as it is: it warns about read-only ones, and refuses reversed ones."""
+    read_only = not getattr(getattr(value, "flags", None), "writeable", True)
+    backwards = any(stride < 0 for stride in getattr(value, "strides", None) or ())
+    return value.copy() if read_only or backwards else value
 
 
 def real_numbers(caller: str, argument: str, value: Tensor) -> None:
@@ -85,7 +86,7 @@ def beside_rows(caller: str, argument: str, value: object, rows: Tensor) -> Tens
     """Return ``value`` as a tensor that broadcasts with ``rows``, in their dtype and on their device."""
     if isinstance(value, Tensor) and value.is_meta and not rows.is_meta:
         fail(caller, argument, "a tensor with values", "one on the meta device")
-    given = torch.as_tensor(value, dtype=rows.dtype, device=rows.device)
+    given = torch.as_tensor(_for_torch(value), dtype=rows.dtype, device=rows.device)
     try:
         torch.broadcast_shapes(given.shape, rows.shape)
     except RuntimeError:
@@ -341,7 +342,9 @@ def prior(
     ``look`` is False for a prior whose values were checked before.
     """
     try:
-        given = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
+        given = torch.as_tensor(
+            _for_torch(value), dtype=None if isinstance(value, Tensor) else torch.float64
+        )
     except (TypeError, ValueError, RuntimeError):
         fail(caller, "prior", "one number per class", describe(value), error=TypeError)
     if given.dim() != 1:
@@ -397,7 +400,9 @@ def _is_class_index(label: object, num_classes: int) -> bool:
 def cost(caller: str, value: Any, num_classes: int) -> Tensor:
     """Return the cost table as a finite ``(num_classes, num_classes)`` tensor."""
     try:
-        table = torch.as_tensor(value, dtype=None if isinstance(value, Tensor) else torch.float64)
+        table = torch.as_tensor(
+            _for_torch(value), dtype=None if isinstance(value, Tensor) else torch.float64
+        )
     except (TypeError, ValueError, RuntimeError):
         fail(caller, "cost", "a square table of numbers", describe(value), error=TypeError)
     if table.shape != (num_classes, num_classes):

@@ -306,3 +306,16 @@ def test_a_metric_where_lower_is_better_is_minimised():
     error = Metric("error", lambda table: 1 - metrics.f1(table), higher_is_better=False)
     same = ew.tune_decision(probabilities, targets, error).matrix
     np.testing.assert_allclose(same, ew.tune_decision(probabilities, targets).matrix, atol=1e-9)
+
+
+def test_arrays_may_be_read_backwards(rng):
+    """A view with a negative stride is an array like any other, though torch takes none."""
+    arrays = [rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60), rng.random(60)]
+    views = [array[::-1] for array in arrays]
+    copies = [view.copy() for view in views]
+    found, expected = (
+        ew.tune_decision(probabilities, targets, "f1_macro", sample_weight=weights)
+        for probabilities, targets, weights in (views, copies)
+    )
+    assert np.array_equal(found.matrix, expected.matrix)
+    assert np.array_equal(found.decide(views[0]), expected.decide(copies[0]))

@@ -49,7 +49,7 @@ class LabelThresholds:
 
     def decide(self, probabilities: Any) -> Any:
         """Decide probabilities ``(N, L)`` for indicators ``(N, L)``, array or Tensor like the input."""
-        table = torch.as_tensor(probabilities)
+        table = _checks.numeric("LabelThresholds.decide", "probabilities", probabilities)
         _checks.floating("LabelThresholds.decide", "probabilities", table)
         if table.dim() != 2 or table.shape[1] != len(self.thresholds):
             expected = f"of shape (N, {len(self.thresholds)})"
