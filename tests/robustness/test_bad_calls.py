@@ -671,7 +671,7 @@ ew.EASTEnsembleClassifier().fit(D, y) ==> X of EASTEnsembleClassifier
 ew.EASTBoostingClassifier().fit(D, y) ==> X of EASTBoostingClassifier.fit
 ew.TunedDecisionClassifierCV(LR).fit(D, y) ==> X of TunedDecisionClassifierCV.fit
 M.decide_by("f7x") ==> metric of EASTClassifier
-M.predict(X, prior=[0.5]) ==> prior of Decision.with_prior
+M.predict(X, prior=[0.5]) ==> prior of predict
 M.predict(X, prior="x") ==> prior of predict
 M.predict_set(X, coverage=2) ==> coverage of prediction_sets
 M.save("/dev/null/x") ==> path of save
