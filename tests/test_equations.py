@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "eastward"
 DOTTED = re.compile(r"`((?:eastward|papers)(?:\.\w+)+)`")
 FILE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 # `_pieces` and `_slopes` in `steps.py`; `Steps` (`losses/_loss.py`)
-NAMES_OF_FILE = re.compile(r"((?:`\w+`(?: and |, | ))+)(?:in |\()`((?:\w+/)*\w+\.py)`")
+NAMES_OF_FILE = re.compile(r"((?:`\w+`(?:\s+and\s+|,\s+|\s+))+)(?:in\s+|\()`((?:\w+/)*\w+\.py)`")
 EXPERIMENT = re.compile(r"`(?:python -m papers run )?(east1?-[\w-]+|btg-[\w-]+)")
 PAGES = {
     "equations.md": {"dotted": 30, "files": 8, "names": 5},

@@ -116,7 +116,10 @@ class SavedFolder:
             shutil.rmtree(old, ignore_errors=True)
 
     def _check_ours(self, path: Path) -> None:
-        if not self._is_ours(path) and path.exists():
+        """Refuse to replace something else; what another thread exchanges meanwhile is looked at again."""
+        while (before := _identity(path)) is not None and not self._is_ours(path):
+            if _identity(path) != before:
+                continue
             advice = "Choose another name; nothing was overwritten."
             got = f"{path.name}, which is neither"
             _checks.fail("save", "path", f"new, or a saved {self.called}", got, advice)
