@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eastward._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from eastward import annealing, baselines, metrics, theory
+    from eastward import annealing, baselines, decisions, metrics, theory
     from eastward.alignment.aligning import align
     from eastward.alignment.result import Alignment
     from eastward.alignment.schedule import AlignmentSchedule
@@ -51,6 +51,7 @@ __all__ = [
     "baselines",
     "btg_step",
     "compare",
+    "decisions",
     "exact_backward",
     "hard_step",
     "heaviside",
@@ -97,7 +98,7 @@ _LAZY = {
 }
 
 
-_MODULES = ("annealing", "baselines", "metrics", "theory")
+_MODULES = ("annealing", "baselines", "decisions", "metrics", "theory")
 
 
 # Hidden from type checkers, which read the imports above and so report names that do not exist.

@@ -1,8 +1,8 @@
 """Every argument check and its message.
 
-Every message has one shape: *argument of function must be expectation; got value. What to do.*
-``TypeError`` for wrong types, ``ValueError`` for wrong values. Checks that read tensor values are skipped
-while a graph is compiled or vectorised, which they would stall or break, and on request.
+Every message has one shape: *argument of function must be expectation; got value. What to do.* ``TypeError`` reports a
+wrong type, ``ValueError`` a wrong value. Checks that read tensor values are skipped on request, and while a graph is
+compiled or vectorised, because reading values would stall or break that.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def floating(caller: str, argument: str, value: Tensor) -> None:
 
 def ordinary_logits(caller: str, value: object) -> None:
     """Check that the logits are a dense floating tensor with values and at least one column."""
-    floating(caller, "logits", value)  # type: ignore[arg-type]  # which is what it looks at
+    floating(caller, "logits", value)  # type: ignore[arg-type]  # floating() itself checks that it is a tensor
     if isinstance(value, Tensor):
         _dense(caller, "logits", value)
         if value.dim() >= 2 and value.shape[1] == 0:
@@ -335,11 +335,16 @@ def weights(caller: str, sample_weight: Tensor) -> None:
 
 
 def prior(
-    caller: str, value: Any, size: int | None, *, sums_to_one: bool = True, look: bool = True
+    caller: str,
+    value: Any,
+    size: int | None,
+    *,
+    sums_to_one: bool = True,
+    check_values: bool = True,
 ) -> Tensor:
     """Return the class prior as a tensor of ``size`` numbers >= 0 that sum to one; None allows any size.
 
-    ``look`` is False for a prior whose values were checked before.
+    ``check_values`` is False for a prior whose values were checked before.
     """
     try:
         given = torch.as_tensor(
@@ -351,7 +356,7 @@ def prior(
         fail(caller, "prior", "one number per class", describe(value), error=TypeError)
     if size is not None and given.shape != (size,):
         fail(caller, "prior", f"of length {size}, one entry per class", describe(given))
-    if not look or not can_inspect(given):
+    if not check_values or not can_inspect(given):
         return given
     if not bool((torch.isfinite(given) & (given >= 0) & (given <= 1)).all()):
         fail(caller, "prior", "made of numbers in [0, 1]", given.tolist()[:10])

@@ -32,7 +32,7 @@ __all__ = [
     "whole_number",
 ]
 
-# More than any machine has cores: libraries ask for the memory of so many threads, and end the process.
+# More than any machine has cores. Libraries reserve memory for so many threads, and a huge number ends the process.
 MOST_JOBS = 1024
 
 
@@ -159,7 +159,7 @@ def whole_number(
 
 
 def jobs(caller: str, value: object) -> None:
-    """``n_jobs`` must be None or a number of processes or threads as joblib counts them: -1 for all cores."""
+    """Check ``n_jobs``: None, a number of processes or threads, or -1 for all cores, as in joblib."""
     if value is None:
         return
     expected = "None, a number of cores, or -1 for all of them"

@@ -16,7 +16,7 @@ _TURN = threading.RLock()
 
 
 def _new_turn() -> None:
-    """Forget who had the turn: a forked process has one thread, and no other one that could end it."""
+    """Release the lock after a fork: the thread that held it does not exist in the new process."""
     global _TURN  # noqa: PLW0603  # one lock for the process, as there is one generator
     _TURN = threading.RLock()
 
@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Keep other threads that use this library from drawing from torch's generator inside a context."""
+    """Keep other threads of this library from using torch's generator inside a context."""
     with _TURN:
         yield
 

@@ -21,7 +21,7 @@ def comparison_html(comparison: Any) -> str:
 
 
 def classifier_html(classifier: Any) -> str:
-    """Render an estimator: score and decision once it is fitted, scikit-learn's diagram before."""
+    """Render an estimator: score and decision if it is fitted, otherwise scikit-learn's diagram."""
     if not hasattr(classifier, "report_"):
         diagram: str = importlib.import_module("sklearn.utils").estimator_html_repr(classifier)
         return diagram

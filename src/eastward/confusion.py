@@ -1,8 +1,8 @@
 r"""From memberships and targets to a confusion matrix, or to its one-vs-rest counts.
 
 :math:`C[i, :] = \sum_{n:\,y_n = i} w_n\, g(p_n)`: rows are true classes, columns predicted ones. Every entry is a
-sum over samples, so the matrices of disjoint batches add up to the matrix of their union. Accumulation over batches
-and over processes rests on that.
+sum over samples, so the matrices of disjoint batches add up to the matrix of their union. That is why batches and
+processes can be accumulated.
 
 Metrics that need only the diagonal and the margins use :class:`Counts`, which never builds the d x d matrix.
 """
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from eastward import _checks
-from eastward._numerics import VANISHED, at_least_float32, safe_divide
+from eastward._numerics import at_least_float32
+from eastward._prior_weights import masked_labels, weights_of_prior, weights_of_rates
 from eastward._samples import flatten_samples
 from eastward.protocols import Confusion, Memberships, Reduce, Targets
 
@@ -161,14 +162,15 @@ def soft_counts(
     sample_weight : Tensor, optional
         ``(N,)`` or of the shape of ``targets``; finite and not negative. Weight 2 counts a sample twice.
     prior : sequence of C numbers, optional
-        True class distribution, if it differs from that of the batch.
+        True class distribution. Each class is weighted to its ``prior``, so that stratified batches estimate the
+        counts of that distribution.
     ignore_index : int or None, default=-100
         Samples with this label are left out.
 
     Returns
     -------
     Counts
-        Equal to ``counts_from_confusion(soft_confusion(...))``, with memory for N·C numbers only.
+        Equal to ``counts_from_confusion(soft_confusion(...))``, but needs memory for only N·C numbers.
 
     Examples
     --------
@@ -195,12 +197,12 @@ def multilabel_counts(
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Counts:
-    """Compute the counts of independent binary columns.
+    """Compute the true and false positives and negatives of independent binary columns.
 
     Parameters
     ----------
     memberships, targets : Tensor
-        ``(N, L)``: the degree to which each label is predicted, and zeros and ones.
+        Both ``(N, L)``. A membership is the degree, in [0, 1], to which a label is predicted; a target is 0 or 1.
     sample_weight : Tensor, optional
         ``(N,)`` or ``(N, L)``.
     prior : sequence of L numbers, optional
@@ -208,12 +210,12 @@ def multilabel_counts(
     ignore_index : int or None, default=-100
         Entries of the targets with this value are left out.
     reduce : callable, optional
-        Sum over processes, needed only with ``prior``.
+        Function that sums a tensor over processes. Only ``prior`` needs it, in a job of several processes.
 
     Returns
     -------
     Counts
-        With ``exclusive=False``.
+        Counts of each label, with ``exclusive=False``.
 
     Examples
     --------
@@ -253,16 +255,16 @@ def hard_confusion(
     sample_weight: Tensor | None = None,
     ignore_index: int | None = -100,
 ) -> Confusion:
-    """Compute the confusion matrix of predicted labels in float64, as evaluation uses it.
+    """Compute the confusion matrix of predicted labels, in float64.
 
     Parameters
     ----------
     predicted, targets : Tensor
         Integer labels of the same shape.
     num_classes : int
-        C.
+        Number of classes C.
     sample_weight : Tensor, optional
-        Of the same shape.
+        Weights of the samples, of the shape of ``targets``.
     ignore_index : int or None, default=-100
         Targets with this value are left out.
 
@@ -326,7 +328,7 @@ def class_confusion(
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Confusion:
-    """:func:`soft_confusion` of flat, checked input; ``reduce`` sums class totals over processes."""
+    """Compute :func:`soft_confusion` of flat, checked input; ``reduce`` sums class totals over processes."""
     memberships = at_least_float32(memberships)
     labels, weights = _labels_and_weights(
         memberships, targets, sample_weight, prior, ignore_index, reduce
@@ -345,7 +347,7 @@ def class_counts(
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Counts:
-    """:func:`soft_counts` of flat, checked input; ``reduce`` sums class totals over processes."""
+    """Compute :func:`soft_counts` of flat, checked input; ``reduce`` sums class totals over processes."""
     memberships = at_least_float32(memberships)
     labels, weights = _labels_and_weights(
         memberships, targets, sample_weight, prior, ignore_index, reduce
@@ -386,7 +388,7 @@ def label_counts(
     ignore_index: int | None = -100,
     reduce: Reduce | None = None,
 ) -> Counts:
-    """:func:`multilabel_counts` of checked input; ``missed`` is one minus the memberships, if it is known better."""
+    """Compute :func:`multilabel_counts` of checked input; ``missed`` is one minus the memberships, if known exactly."""
     memberships = at_least_float32(memberships)
     weights = torch.ones_like(memberships)
     if sample_weight is not None:
@@ -422,51 +424,6 @@ def _labels_and_weights(
     if prior is not None:
         weights = weights_of_prior(labels, weights, prior, memberships.shape[1], reduce)
     return labels, weights
-
-
-def masked_labels(
-    targets: Tensor, weights: Tensor, ignore_index: int | None
-) -> tuple[Tensor, Tensor]:
-    """Give ignored samples class 0 and weight zero, so that 255 or -100 never becomes an index."""
-    labels = targets.long()
-    if ignore_index is None:
-        return labels, weights
-    ignored = labels == ignore_index
-    return labels.masked_fill(ignored, 0), weights.masked_fill(ignored, 0.0)
-
-
-def weights_of_prior(
-    labels: Tensor,
-    weights: Tensor,
-    prior: Any,
-    size: int,
-    reduce: Reduce | None,
-    *,
-    look: bool = True,
-) -> Tensor:
-    """Compute weights ``(..., N)`` that give every class the mass of its prior.
-
-    ``look`` is False for a prior whose values were checked before.
-    """
-    wanted = _checks.prior("soft_confusion", prior, size, look=look).to(weights)
-    blank = weights.new_zeros(*weights.shape[:-1], size)
-    present = blank.scatter_add(-1, labels, weights)
-    present = reduce(present) if reduce is not None else present
-    # An absent class has no weight to scale. Ignored samples count as class 0 with weight zero.
-    return weights * (wanted / present.clamp_min(VANISHED)).gather(-1, labels)
-
-
-def weights_of_rates(
-    positive: Tensor, weights: Tensor, prior: Any, reduce: Reduce | None
-) -> Tensor:
-    """Compute weights ``(..., N, L)`` that give every label the rate of positives of its prior."""
-    size = weights.shape[-1]
-    rate = _checks.prior("multilabel_counts", prior, size, sums_to_one=False).to(weights)
-    sides = (weights * (1 - positive), weights * positive)
-    mass = torch.stack([side.sum(-2, keepdim=True) for side in sides], dim=-2)
-    mass = reduce(mass) if reduce is not None else mass
-    no, yes = safe_divide(torch.stack([1 - rate, rate]), mass).unbind(-2)
-    return weights * torch.where(positive.bool(), yes, no)
 
 
 def _flat(

@@ -6,35 +6,23 @@ tried twice. Trials that fall behind are stopped early, judged by the target met
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import socket
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from eastward import _checks
+from eastward._studies import OWNER, give_up_dead_trials, open_study, optuna, this_process
 from eastward.estimators.frames import refuse_repeated_columns
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.estimators.network import EASTClassifier
 from eastward.training import Callback, Run
 from eastward.training.checkpoint import fingerprint
-
-try:
-    import optuna
-    from optuna.storages.journal import JournalFileBackend
-    from sqlalchemy.exc import SQLAlchemyError
-except ModuleNotFoundError as error:
-    message = f"tune needs {error.name}: install it with  pip install 'eastward[search]'"
-    raise ModuleNotFoundError(message, name=error.name) from error
 
 __all__ = ["SPACES", "Space", "TuningResult", "tune"]
 
@@ -42,19 +30,18 @@ logger = logging.getLogger("eastward")
 
 TABLES = (128, 256, 512, 1024, 2048)
 FINISHED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-OWNER = "owner"
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, and what is held fixed.
+    """The parameters that are searched, and those that are fixed.
 
     Attributes
     ----------
     choices : mapping
-        Values of each parameter. A space of choices alone is a grid, and each of its points is tried once.
+        The values to try for each parameter. A space of only choices is a grid, and each of its points is tried once.
     ranges : mapping
-        ``(low, high, logarithmic)`` of each parameter that is a number.
+        ``(low, high, logarithmic)`` for each numeric parameter.
     fixed : mapping
         Parameters with the same value in every trial.
     """
@@ -117,7 +104,7 @@ class TuningResult:
     parameters : dict
         Parameters of the best trial, for :class:`~eastward.EASTClassifier`.
     score : float
-        Its metric on held-out rows.
+        Metric of the best trial on held-out rows.
     trials : list of dict
         ``number``, ``state``, ``score`` and ``parameters`` of each.
     """
@@ -168,8 +155,11 @@ def tune(
 
     Parameters
     ----------
-    X, y : array-like
-        As in :meth:`EASTClassifier.fit <eastward.EASTClassifier.fit>`.
+    X : array-like or DataFrame
+        ``(n_samples, n_features)``: numbers, or a frame that may have text columns; see
+        :class:`~eastward.EASTClassifier`.
+    y : array-like
+        ``(n_samples,)`` labels.
     metric : str, default="f1_macro"
         The metric that judges and stops trials.
     space : str or Space, default="auto"
@@ -177,19 +167,20 @@ def tune(
     trials : int, default=20
         Number of finished trials in the study, over all processes and calls.
     storage : path or str, optional
-        A journal file, or the URL of a database (``postgresql://...``); None keeps the study in memory.
+        A journal file, or the URL of a database (``postgresql://...``). By default the study is only in memory.
     study : str, default="eastward"
-        Its name in the storage.
+        Name of the study in the storage.
     parameters : mapping, optional
         Further parameters of the classifier, the same in every trial.
     seconds : float, optional
-        No trial starts after this time.
+        No trial starts after this many seconds.
     random_state : int, default=0
         Seed of the split, of training and of the search.
 
     Returns
     -------
     TuningResult
+        The best ``parameters``, their ``score``, and all ``trials``.
 
     Examples
     --------
@@ -217,8 +208,8 @@ def tune(
     common = {**(parameters or {}), "metric": metric, "random_state": random_state}
     settings = sorted((name, value) for name, value in common.items() if name != "callbacks")
     identity = fingerprint(repr(space), repr(settings), repr(y[:100]), len(y))
-    opened = _open_study(storage, study, identity)
-    _give_up_dead(opened)
+    opened = open_study(storage, study, identity)
+    give_up_dead_trials(opened)
     started = time.monotonic()
     while _finished(opened) < trials:
         if seconds is not None and time.monotonic() - started >= seconds:
@@ -265,7 +256,7 @@ def _next_point(space: Space, seed: int, study: Any) -> bool:
     ]
     trials = [t for t in study.trials if t.state != optuna.trial.TrialState.FAIL]
     if any(trial.state == optuna.trial.TrialState.WAITING for trial in trials):
-        return True  # the process that enqueued it never ran it
+        return True  # the process that enqueued this point never ran it
     tried = [trial.system_attrs.get("fixed_params", trial.params) for trial in trials]
     order = np.random.default_rng(seed).permutation(len(points))
     left = [points[k] for k in order if points[k] not in tried]
@@ -274,95 +265,11 @@ def _next_point(space: Space, seed: int, study: Any) -> bool:
     return bool(left)
 
 
-def _give_up_dead(study: Any) -> None:
-    """Mark trials of dead processes on this machine as failed, so that they are run again."""
-    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,), deepcopy=False):
-        owner = trial.user_attrs.get(OWNER)
-        if owner is not None and owner["host"] == socket.gethostname() and not _lives(owner):
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-
-
-def _me() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "process": os.getpid(), "born": _born(os.getpid())}
-
-
-def _lives(owner: Mapping[str, Any]) -> bool:
-    """Whether the process is still the one that began the trial, because process numbers are reused."""
-    try:
-        os.kill(int(owner["process"]), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return bool(_born(int(owner["process"])) == owner["born"])
-
-
-def _born(process: int) -> str:
-    """Return when a process was started, in the system's own unit; empty if unknown."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    # The name in parentheses may contain blanks; the start time is the twentieth field after it.
-    return text.rpartition(")")[2].split()[19]
-
-
 def _space(space: str | Space) -> Space:
     if isinstance(space, Space):
         return space
     _checks.one_of("tune", "space", space, tuple(SPACES), otherwise="a Space")
     return SPACES[space]
-
-
-def _open_study(storage: Any, name: str, identity: str) -> Any:
-    """Open the study, new or existing; an error if it has other data or settings."""
-    # A warning of optuna's is the traceback of a trial that failed, whose error is raised anyway.
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    opened = optuna.create_study(
-        storage=_opened_storage(storage),
-        study_name=name,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=3),
-        direction="maximize",
-        load_if_exists=True,
-    )
-    if opened.user_attrs.get("identity", identity) != identity:
-        advice = "Choose another study= (--study) or storage."
-        expected = "a study of the same data, metric, space and parameters"
-        _checks.fail("tune", "study", expected, f"{name!r} of others", advice)
-    opened.set_user_attr("identity", identity)
-    return opened
-
-
-def _opened_storage(storage: Any) -> Any:
-    expected = "a journal file, the URL of a database, an optuna storage, or None"
-    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
-        return storage
-    if not isinstance(storage, str | Path):
-        _checks.fail("tune", "storage", expected, _checks.describe(storage), error=TypeError)
-    try:
-        if "://" in str(storage):
-            return _database(str(storage))
-        return _journal(Path(storage))
-    except (OSError, SQLAlchemyError, ValueError) as error:
-        got = f"{str(storage)!r} ({error})"
-        _checks.fail("tune", "storage", expected, got, "Name a file that does not exist yet.")
-
-
-def _database(url: str) -> Any:
-    with warnings.catch_warnings():
-        # The heartbeat distinguishes trials of a dead machine from running ones.
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return optuna.storages.RDBStorage(url, heartbeat_interval=60)
-
-
-def _journal(path: Path) -> Any:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
-        raise OSError("which is not an ordinary file")
-    if path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
-            json.loads(file.readline())
-    return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
 
 
 def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,7 +282,7 @@ def classifier_parameters(suggested: Mapping[str, Any]) -> dict[str, Any]:
 
 def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) -> float:
     """Score one trial on held-out rows, higher is better; the user's parameters override the space."""
-    trial.set_user_attr(OWNER, _me())
+    trial.set_user_attr(OWNER, this_process())
     suggested = classifier_parameters(space.suggest(trial))
     own = [*(common.get("callbacks") or ()), StopBehind(trial)]
     model = EASTClassifier(**{**suggested, **common, "callbacks": own})
@@ -388,7 +295,7 @@ def _score(trial: Any, space: Space, common: Mapping[str, Any], X: Any, y: Any) 
 
 
 def _held_out_score(model: EASTClassifier) -> float:
-    """Compute the metric on held-out rows, with the decision that the model ships."""
+    """Compute the metric on held-out rows, with the model's own decision."""
     if "tuned" in model.report_:
         return float(model.report_["tuned"])
     stages = {stage["name"]: stage for stage in model.report_["stages"]}

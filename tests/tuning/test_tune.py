@@ -12,7 +12,7 @@ import optuna
 import pytest
 from typer.testing import CliRunner
 
-from eastward import tuning
+from eastward import _studies
 from eastward.tuning import SPACES, Space, tune
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
@@ -88,13 +88,13 @@ def test_two_workers_share_one_study(data, tmp_path, kind):
 
 def test_trials_of_dead_processes_on_this_machine_alone_are_given_up():
     study = optuna.create_study()
-    here = tuning._me()
+    here = _studies.this_process()
     dead = {**here, "process": 999_999_999}
     reused = {**here, "born": "another time"}
     elsewhere = {**dead, "host": "another machine"}
     for owner in (here, dead, reused, elsewhere):
-        study.ask().set_user_attr(tuning.OWNER, owner)
-    tuning._give_up_dead(study)
+        study.ask().set_user_attr(_studies.OWNER, owner)
+    _studies.give_up_dead_trials(study)
     states = [trial.state.name for trial in study.trials]
     assert states == ["RUNNING", "FAIL", "FAIL", "RUNNING"]
 
