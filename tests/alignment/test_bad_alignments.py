@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import ModelParallelStrategy
+from lightning_fabric.strategies import FSDPStrategy
 from small_networks import clusters, loader, mlp, three_classes
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
+from torch.utils.data import DataLoader, IterableDataset
 
 import eastward as ew
 
@@ -56,16 +57,70 @@ def with_labels(value):
     return loader(X, y)
 
 
+def unlabelled():
+    X, y = clusters((60, 30, 10))
+    return loader(X, torch.full_like(y, -100))
+
+
+def soft_labels():
+    X, y = clusters((60, 30, 10))
+    return loader(X, y.clamp(max=1) + 0.5)
+
+
 def without_class():
     X, y = clusters((60, 30, 10))
     return loader(X[y != 2], y[y != 2])
 
 
 def sharded():
-    """A Fabric that cuts networks into pieces; it is only looked at."""
+    """A Fabric that cuts networks into pieces, as FSDP 1 does; it is only looked at."""
     fabric = Fabric.__new__(Fabric)
-    fabric._strategy = ModelParallelStrategy(lambda module, _mesh: module)
+    fabric._strategy = FSDPStrategy()
     return fabric
+
+
+class Once(IterableDataset):
+    """Rows of an open file: a second pass finds nothing."""
+
+    def __init__(self, X, y):
+        self.rows = iter(list(zip(X, y, strict=True)))
+
+    def __iter__(self):
+        return self.rows
+
+
+class Shuffled:
+    """Batches in another order each time."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        self.batches = self.batches[1:] + self.batches[:1]
+        return iter(self.batches)
+
+
+class UsedUp:
+    """Batches of so many passes, and then none."""
+
+    def __init__(self, batches, passes):
+        self.batches, self.passes = batches, passes
+
+    def __iter__(self):
+        self.passes -= 1
+        return iter(self.batches if self.passes >= 0 else [])
+
+
+def of_one_pass():
+    return DataLoader(Once(*clusters((60, 30, 10))), 32)
+
+
+def shuffled():
+    return Shuffled(list(with_labels(0)))
+
+
+def used_up():
+    return UsedUp(list(with_labels(0)), passes=3)
 
 
 def with_gap():
@@ -93,7 +148,7 @@ CASES = {
     "sharded": (
         lambda: rows(fabric=sharded()),
         ValueError,
-        r"fabric .* leaves the network whole; got one with ModelParallelStrategy",
+        r"fabric .* DDP or ModelParallelStrategy; got one with FSDPStrategy\. Take .* fully_shard",
     ),
     "no module": (lambda: rows(model=lambda x: x), TypeError, r"model .* torch.nn.Module; got"),
     "probabilities": (
@@ -165,6 +220,31 @@ CASES = {
         lambda: rows(valid_loader=iter([])),
         TypeError,
         r"valid_loader .* repeatable; got a list_iterator",
+    ),
+    "data set of one pass": (
+        lambda: rows(train_loader=of_one_pass()),
+        TypeError,
+        r"train_loader .* repeatable; got one of a Once whose rows are used up .* begin anew",
+    ),
+    "loader that is used up": (
+        lambda: rows(train_loader=used_up()),
+        ValueError,
+        r"train_loader .* a repeatable loader .*; got one whose rows are used up",
+    ),
+    "validation in another order": (
+        lambda: rows(valid_loader=shuffled(), epochs=1),
+        ValueError,
+        r"valid_loader .* the same rows in every pass; got other rows, or another order",
+    ),
+    "nothing labelled": (
+        lambda: rows(train_loader=unlabelled()),
+        ValueError,
+        r"train_loader .* at least one labelled row; got none",
+    ),
+    "soft labels": (
+        lambda: rows(train_loader=soft_labels()),
+        ValueError,
+        r"targets of align must be class indices, or zeros and ones; got 0\.5 among them\. Decide",
     ),
     "no loader": (
         lambda: rows(valid_loader=3),

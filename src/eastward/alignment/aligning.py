@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,19 +26,19 @@ from eastward.alignment.decision_stage import (
 )
 from eastward.alignment.evidence import Judge
 from eastward.alignment.heads import Head, HeadWeights, check_precision, find_head
+from eastward.alignment.placing import check_strategy, fabric_of, placed, unwrapped
 from eastward.alignment.priors import judged_weight, target_prior
 from eastward.alignment.result import Alignment
 from eastward.alignment.rows import HeadRows
+from eastward.alignment.sharding import gathered, settle, weights_of
 from eastward.alignment.stages import STAGES, run_stage
 from eastward.alignment.work import Candidate, Work, collected
 from eastward.decisions.deciding import checked_metric
 from eastward.metrics import Metric, as_metric
-from eastward.training.launch import in_processes, make_fabric, processes_to_start
+from eastward.training.launch import in_processes, processes_to_start
 
 __all__ = ["align"]
 
-# Strategies of Lightning Fabric that split a network between devices.
-SHARDED = ("FSDPStrategy", "ModelParallelStrategy", "DeepSpeedStrategy", "XLAFSDPStrategy")
 # A larger difference between validation and training frequencies is worth a note.
 FAR_FROM_TRAINING = 0.1
 
@@ -135,13 +134,13 @@ def align(
     precision : default="32-true"
         Precision of Lightning Fabric; ``"bf16-mixed"`` computes in bfloat16.
     fabric : Fabric, optional
-        Your own launched Lightning Fabric, instead of ``devices`` and ``precision``. Its strategy must not split the
-        network (one device, DDP).
+        Your own launched Lightning Fabric, instead of ``devices`` and ``precision``: one device, DDP, or
+        ``ModelParallelStrategy`` with a function that calls ``fully_shard`` (FSDP 2).
     checkpoint : path, optional
         A folder. If a call is killed, call it again: it continues after the last finished epoch and ends with
         identical weights.
     inplace : bool, default=False
-        Load the result into ``model`` as well.
+        Load the result into ``model`` as well. A model that is sharded already cannot be copied, so it needs True.
     verbose : int, default=0
         1 shows a progress bar (log lines outside a terminal).
     random_state : int, default=0
@@ -177,10 +176,11 @@ def align(
     with seeded():  # iterating over a shuffling loader draws random numbers
         _check_arguments(model, train_loader, valid_loader, options)
     as_metric(metric, CALLER, classes)
+    model = unwrapped(model)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
     work = partial(_aligned, model, train_loader, valid_loader, metric, options)
     result: Alignment = work() if count == 1 else in_processes(count, work)
-    if inplace:
+    if inplace and result.model is not model:
         _load(model, result)
         result = replace(result, model=model)
     return result
@@ -190,7 +190,8 @@ def _load(model: nn.Module, result: Alignment) -> None:
     """Load the weights of the result into the user's model, and add a bias if the result has a new one."""
     own = Head(result.report["head"], result.layout)
     own.put(model, own.weights(result.model))
-    model.load_state_dict(result.model.state_dict())
+    settle(result.model)
+    model.load_state_dict(gathered(result.model.state_dict()))
 
 
 def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]) -> None:
@@ -207,23 +208,14 @@ def _check_arguments(model: Any, train: Any, valid: Any, options: dict[str, Any]
         _checks.whole_number(CALLER, name, options[name], at_least=least)
     _checks.real(CALLER, "evidence", options["evidence"])
     _checks.positive(CALLER, "learning_rate", options["learning_rate"])
-    _check_whole(options["fabric"])
-
-
-def _check_whole(fabric: Any) -> None:
-    """Check that every process has the whole network, to change its head and average its weights."""
-    strategy = type(getattr(fabric, "strategy", None)).__name__
-    if strategy in SHARDED:
-        advice = "Take strategy='ddp', or align the network after it was put together again."
-        expected = "None, or one that leaves the network whole"
-        _checks.fail(CALLER, "fabric", expected, f"one with {strategy}", advice)
+    check_strategy(options["fabric"])
 
 
 def _aligned(
     model: nn.Module, train: Any, valid: Any, metric: Any, options: dict[str, Any]
 ) -> Alignment:
     """Run the whole alignment in this process."""
-    fabric = options["fabric"] or _fabric_of(model, options)
+    fabric = options["fabric"] or fabric_of(model, options)
     cuda = [fabric.device] if fabric.device.type == "cuda" else []
     with seeded(options["random_state"], cuda=cuda):
         work = _prepared(model, train, valid, metric, fabric, options)
@@ -236,28 +228,11 @@ def _aligned(
         return _concluded(work)
 
 
-def _fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
-    """Return a Fabric for the device of the model."""
-    device = next((value.device for value in model.parameters()), torch.device("cpu"))
-    devices: Any = options["devices"]
-    if device.type != "cpu" and devices == 1:
-        devices = [device.index or 0]
-    return make_fabric(
-        {
-            "accelerator": device.type,
-            "devices": devices,
-            "strategy": "auto",
-            "precision": options["precision"],
-        },
-        caller=CALLER,
-    )
-
-
 def _prepared(
     model: nn.Module, train: Any, valid: Any, metric: Any, fabric: Any, options: dict[str, Any]
 ) -> Work:
     """Prepare what the stages share: head, features of all rows, frequencies, judge and start."""
-    base = _copied(model).to(fabric.device).eval()
+    base = placed(model, fabric, options)
     first = as_batch(next(iter(train)))
     first = first._replace(inputs=fabric.to_device(first.inputs))
     name = options["head"]
@@ -282,9 +257,10 @@ def _prepared(
     seed = options["random_state"]
     judge = Judge.of(judged, found, size, grouped=head.layout.dense, seed=seed)
     weights = head.weights(base)
+    head.put(base, weights)  # adds a missing bias
     logits = weights.logits(held.features)
     given = (logits > 0).long() if labels else logits.argmax(1)
-    best = Candidate("as given", base, weights, given, logits, logits)
+    best = Candidate("as given", weights_of(base), weights, given, logits, logits)
     shown = None if labels else sampled_mass(train, seen.targets, size)
     began = time.perf_counter()
     start = _start(weights, judge, frequencies if shown is None else shown, target, options)
@@ -294,16 +270,6 @@ def _prepared(
     work.note("as given", judge.value(given), reading)
     _note_frequencies(work, held)
     return work
-
-
-def _copied(model: nn.Module) -> nn.Module:
-    """Copy the user's model, which stays as it is."""
-    try:
-        return copy.deepcopy(model)
-    except (RuntimeError, TypeError) as error:
-        advice = "Detach what its layers remember, or load its weights into a new one."
-        got = f"one of which copy.deepcopy says: {str(error).partition('. ')[0]}"
-        return _checks.fail(CALLER, "model", "a network that can be copied", got, advice)
 
 
 def _check_labels(labels: bool, options: dict[str, Any]) -> None:
@@ -349,7 +315,8 @@ def _note_frequencies(work: Work, held: HeadRows) -> None:
 def _concluded(work: Work) -> Alignment:
     """Return the best candidate as a separate network, with its decision."""
     best, options = work.best, work.options
-    model = copy.deepcopy(best.network).eval()
+    model = work.base.eval()
+    model.load_state_dict(best.weights)
     work.head.put(model, best.head)
     decision = best.decision or plain_decision(work.judge, options["classes"], work.target)
     if options["subject_to"] is not None or options["abstain_cost"] is not None:

@@ -140,8 +140,20 @@ def check_loader(argument: str, loader: Any) -> None:
         advice = "Pass list(...) of it, or a DataLoader."
         got = f"a {type(loader).__name__}, which is used up after one pass"
         _checks.fail(CALLER, argument, "repeatable", got, advice, error=TypeError)
+    rows: Any = getattr(loader, "dataset", None)
+    # One that returns itself may begin anew.
+    if isinstance(rows, IterableDataset) and _shared_iterator(rows):
+        advice = "Let its __iter__ begin anew each time, or keep its rows in a list."
+        got = f"one of a {type(rows).__name__} whose rows are used up after one pass"
+        _checks.fail(CALLER, argument, "repeatable", got, advice, error=TypeError)
     if next(iter(loader), None) is None:
         _checks.fail(CALLER, argument, "a loader with at least one batch", "an empty one")
+
+
+def _shared_iterator(rows: Any) -> bool:
+    """Whether every pass over a data set goes on with the same iterator."""
+    first = iter(rows)
+    return first is not rows and first is iter(rows)
 
 
 def has_index(loader: Any) -> bool:

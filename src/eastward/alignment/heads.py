@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.alignment.batches import CALLER, Batch, Forward, output_of_loaded
+from eastward.alignment.sharding import is_sharded, pieces_like, settle, whole
 
-__all__ = ["Head", "HeadWeights", "Layout", "find_head", "layout_of", "watched"]
+__all__ = ["HALF", "Head", "HeadWeights", "Layout", "find_head", "layout_of", "watched"]
 
 _POINTWISE = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_HALF = (torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16)
 
 
 class HeadWeights(NamedTuple):
@@ -104,19 +105,27 @@ class Head:
 
     def weights(self, model: nn.Module) -> HeadWeights:
         """Copy the weights of the head in this network."""
-        layer: Any = model.get_submodule(self.name)
-        weight = layer.weight.detach().float().flatten(1).cpu()
-        bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float().cpu()
+        layer = self._settled_layer(model)
+        weight = whole(layer.weight.detach()).float().flatten(1).cpu()
+        bias = torch.zeros(len(weight))
+        if layer.bias is not None:
+            bias = whole(layer.bias.detach()).float().cpu()
         return HeadWeights(weight, bias.clone(), self.layout.single)
 
     def put(self, model: nn.Module, weights: HeadWeights) -> None:
         """Set the weights of the head in this network; a missing bias is added."""
-        layer: Any = model.get_submodule(self.name)
+        layer = self._settled_layer(model)
         with torch.no_grad():
-            layer.weight.copy_(weights.weight.reshape(layer.weight.shape))
             if layer.bias is None:
+                _check_bias(model, self.name)
                 layer.bias = nn.Parameter(torch.zeros_like(weights.bias).to(layer.weight))
-            layer.bias.copy_(weights.bias)
+            weight = weights.weight.reshape(layer.weight.shape)
+            layer.weight.copy_(pieces_like(weight, layer.weight))
+            layer.bias.copy_(pieces_like(weights.bias, layer.bias))
+
+    def _settled_layer(self, model: nn.Module) -> Any:
+        settle(model)
+        return model.get_submodule(self.name)
 
     def features(self, model: nn.Module, seen: Seen) -> Tensor:
         """Return the input of the layer as rows ``(M, F)``."""
@@ -191,7 +200,7 @@ def check_numbers(argument: str, values: Tensor) -> None:
 
 def check_precision(model: nn.Module) -> None:
     """Refuse weights in half precision, which cannot take small steps."""
-    half = next((p for p in model.parameters() if p.dtype in _HALF), None)
+    half = next((p for p in model.parameters() if p.dtype in HALF), None)
     if half is not None:
         advice = "Pass model.float(), and precision='bf16-mixed' to compute in half precision."
         _checks.fail(CALLER, "model", "in float32", f"parameters in {half.dtype}", advice)
@@ -262,6 +271,13 @@ def _check_own(model: nn.Module, name: str, layer: Any, seen: Seen) -> None:
     if not layer.weight.requires_grad:
         advice = "Call requires_grad_(True) on it."
         _checks.fail(CALLER, "head", "free to learn", f"{name!r} with frozen weights", advice)
+
+
+def _check_bias(model: nn.Module, name: str) -> None:
+    if is_sharded(model):
+        advice = "Add one (zeros) before you call fully_shard."
+        expected = "a layer with a bias, if the network is sharded"
+        _checks.fail(CALLER, "head", expected, f"{name!r}, which has none", advice)
 
 
 def _only(seen: list[Tensor], name: str) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +28,17 @@ from eastward.alignment.batches import (
     rows_per_batch,
     with_indices,
 )
-from eastward.alignment.heads import Layout
+from eastward.alignment.heads import HALF, Layout
 from eastward.alignment.progress import Progress
 from eastward.alignment.rows import IGNORED
 from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun
+from eastward.alignment.sharding import (
+    gathered,
+    is_sharded,
+    load_optimizer,
+    load_weights,
+    settle,
+)
 from eastward.losses import EASTLoss, exact_backward
 from eastward.metrics import Metric
 from eastward.training.batches import ShuffledBatches, StratifiedBatches
@@ -142,15 +150,27 @@ def _length(loader: Any) -> int:
 
 
 class Rowwise(nn.Module):
-    """A wrapper around the user's network that takes batches and returns rows of logits."""
+    """A wrapper around the user's network that takes batches and returns rows of logits.
 
-    def __init__(self, network: nn.Module, layout: Layout, forward: Forward | None) -> None:
+    ``precision`` is the context of the forward pass, where Fabric does not set one.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layout: Layout,
+        forward: Forward | None,
+        precision: Any = nullcontext,
+    ) -> None:
         super().__init__()
         self.network, self.layout, self.call = network, layout, forward
+        self.precision = precision
 
     def forward(self, batch: Any) -> Tensor:
         """Compute logits ``(M, C)`` of a batch."""
-        return self.layout.rows(output_of(self.network, batch, self.call))
+        with self.precision():
+            logits = self.layout.rows(output_of(self.network, batch, self.call))
+        return logits.float() if logits.dtype in HALF else logits
 
 
 def train_network(
@@ -196,13 +216,18 @@ def train_network(
     loss = schedule.loss(
         multilabel=steps.layout.labels, ignore_index=IGNORED, check_inputs=False
     ).to(fabric.device)
-    whole = Rowwise(network, steps.layout, forward)
+    settle(network)
     optimizer = torch.optim.AdamW(
-        [value for value in whole.parameters() if value.requires_grad],
+        [value for value in network.parameters() if value.requires_grad],
         lr=schedule.learning_rate(options.learning_rate),
         weight_decay=options.weight_decay,
     )
-    model, optimizer = fabric.setup(whole, optimizer)
+    model: Any
+    if is_sharded(network):  # it is set up already
+        model = Rowwise(network, steps.layout, forward, fabric.autocast)
+        optimizer = fabric.setup_optimizers(optimizer)
+    else:
+        model, optimizer = fabric.setup(Rowwise(network, steps.layout, forward), optimizer)
     processes = Processes(fabric)
     run = schedule.follow(network, loss)
     first = _resumed(checkpoint, identity, network, optimizer, run, processes)
@@ -212,8 +237,10 @@ def train_network(
             for epoch in range(first, options.epochs):
                 value = _epoch(epoch, steps, run, model, loss, optimizer, fabric, ignore_index)
                 progress.advance(f"T {schedule(steps.per_epoch * epoch):.3g}  loss {value:.4f}")
-                if checkpoint is not None and processes.first:
-                    _save(checkpoint, identity, epoch + 1, network, optimizer, run)
+                if checkpoint is not None:
+                    state = _state(identity, epoch + 1, network, optimizer, run)
+                    if processes.first:
+                        _save(checkpoint, state)
                 if processes.asked_to_stop():
                     finished = False
                     break
@@ -272,18 +299,22 @@ def _on_device(batch: Batch, layout: Layout, ignore_index: int, fabric: Any) -> 
     return inputs, targets, fabric.to_device(each)
 
 
-def _save(
-    path: Path, identity: str, epoch: int, network: nn.Module, optimizer: Any, run: ScheduleRun
-) -> None:
-    state = {
+def _state(
+    identity: str, epoch: int, network: nn.Module, optimizer: Any, run: ScheduleRun
+) -> dict[str, Any]:
+    """Collect what a checkpoint holds; every process must call it, because weights may be split."""
+    return {
         "format": FORMAT,
         "identity": identity,
         "epoch": epoch,
-        "network": network.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "network": gathered(network.state_dict()),
+        "optimizer": gathered(optimizer.state_dict()),
         "mean": run.state_dict(),
         "random": torch.get_rng_state(),
     }
+
+
+def _save(path: Path, state: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, lambda temporary: torch.save(state, temporary))
 
@@ -303,8 +334,8 @@ def _resumed(
     saved = processes.agreed(found)
     if saved is None:
         return 0
-    network.load_state_dict(saved["network"])
-    optimizer.load_state_dict(saved["optimizer"])
+    load_weights(network, saved["network"])
+    load_optimizer(optimizer, saved["optimizer"])
     run.load_state_dict(saved["mean"])
     torch.set_rng_state(saved["random"])
     logger.info("align: continuing after epoch %d", saved["epoch"])

@@ -113,7 +113,8 @@ def collect_rows(
         parts.append(rows)
         start, kept = start + samples, kept + len(rows)
     if not kept:
-        _checks.fail(CALLER, argument, "a loader with at least one labelled row", "none")
+        got = "one whose rows are used up" if not start else "none"
+        _checks.fail(CALLER, argument, "a repeatable loader with at least one labelled row", got)
     return Collected(_together(parts), torch.cat(targets))
 
 
@@ -121,6 +122,7 @@ def _rows(
     head: Head, batch: Batch, features: Tensor, samples: int, ignore_index: int, argument: str
 ) -> HeadRows:
     layout = head.layout
+    _check_whole_numbers(batch.targets)
     targets = layout.targets(batch.targets.cpu(), ignore_index)
     if len(targets) != len(features):
         got = f"{len(targets)} targets for {len(features)} rows"
@@ -138,6 +140,17 @@ def _rows(
         weight = given.reshape(samples, -1).expand(samples, per_sample).reshape(-1).clone()
     known = (targets != IGNORED) if targets.dim() == 1 else (targets != IGNORED).any(1)
     return HeadRows(features.float().cpu(), targets, weight, groups).taken(known)
+
+
+def _check_whole_numbers(targets: Tensor) -> None:
+    """Refuse soft labels, which would be rounded down."""
+    if not targets.is_floating_point():
+        return
+    parts = targets[targets != targets.round()]
+    if len(parts):
+        advice = "Decide for a class, for example by targets.argmax(1), and pass weights beside it."
+        expected = "class indices, or zeros and ones"
+        _checks.fail(CALLER, "targets", expected, f"{float(parts[0]):.4g} among them", advice)
 
 
 def thinned(rows: HeadRows, size: int, room: int, generator: torch.Generator) -> HeadRows:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from eastward import _checks
+from eastward.alignment.sharding import ShardedMean, is_sharded
 from eastward.annealing import ALIGNED_LADDER
 from eastward.losses import EASTLoss
 from eastward.losses.exact import BATCH_NORMS
@@ -127,7 +129,7 @@ class ScheduleRun:
 
     def __init__(self, schedule: AlignmentSchedule, model: nn.Module, loss: Any) -> None:
         self.schedule, self.model, self.loss = schedule, model, loss
-        self.mean: AveragedModel | None = None
+        self.mean: AveragedModel | ShardedMean | None = None
         # A framework's loop may call train() between `before` and the forward pass.
         self._handles = [norm.register_forward_pre_hook(_be_still) for norm in _batch_norms(model)]
 
@@ -145,12 +147,16 @@ class ScheduleRun:
         """Load the mean into the model, if there is one, and release batch norm."""
         for handle in self._handles:
             handle.remove()
-        if self.mean is not None:
+        if isinstance(self.mean, ShardedMean):
+            self.model.load_state_dict(self.mean.weights)
+        elif self.mean is not None:
             self.model.load_state_dict(self.mean.module.state_dict())
 
-    def _averaged(self) -> AveragedModel:
+    def _averaged(self) -> AveragedModel | ShardedMean:
         if self.mean is None:
-            self.mean = AveragedModel(self.model, use_buffers=True)
+            sharded = is_sharded(self.model)
+            own = ShardedMean if sharded else partial(AveragedModel, use_buffers=True)
+            self.mean = own(self.model)
         return self.mean
 
     def state_dict(self) -> dict[str, Any]:

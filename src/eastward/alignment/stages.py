@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from eastward.alignment.head_stage import HeadOptions, aligned_heads
 from eastward.alignment.heads import HeadWeights
 from eastward.alignment.network_stage import NetworkOptions, Steps, train_network
 from eastward.alignment.rows import HeadRows, concatenated, thinned
+from eastward.alignment.sharding import gathered, weights_of
 from eastward.alignment.work import Candidate, Work
 from eastward.training.checkpoint import fingerprint
 
@@ -40,7 +40,9 @@ def _decision_stage(work: Work) -> None:
     decision = None if labels else start.decision
     judged = _by_fold(_starts(work)[:-1], held.features, work.judge.folds)
     logits = start.head.logits(held.features)
-    candidate = Candidate("decision", work.base, head, start.chosen, judged, logits, decision)
+    candidate = Candidate(
+        "decision", work.given.weights, head, start.chosen, judged, logits, decision
+    )
     found = work.judge.counted_gain(work.given.chosen, candidate.chosen)
     work.consider(candidate, found, work.deciding)
 
@@ -54,7 +56,8 @@ def _starts(work: Work) -> list[HeadWeights]:
 def _head_stage(work: Work) -> None:
     """Try the head stage; it starts from the decision, so both are compared with the given network."""
     started = time.perf_counter()
-    candidate = _head_candidate(work, "head", work.base, _starts(work), work.train.rows, work.valid)
+    weights, starts = work.given.weights, _starts(work)
+    candidate = _head_candidate(work, "head", weights, starts, work.train.rows, work.valid)
     found = work.judge.soft_gain(work.given.judged, candidate.judged)
     work.consider(candidate, found, time.perf_counter() - started)
 
@@ -62,7 +65,7 @@ def _head_stage(work: Work) -> None:
 def _head_candidate(
     work: Work,
     name: str,
-    network: nn.Module,
+    weights: dict[str, Any],
     starts: list[HeadWeights],
     train: HeadRows,
     valid: HeadRows,
@@ -81,7 +84,7 @@ def _head_candidate(
     options = HeadOptions.for_rows(len(rows))
     heads = aligned_heads(starts, rows, used, work.metric, work.prior, options)
     logits = _by_fold(heads[:-1], valid.features, folds)
-    return Candidate(name, network, heads[-1], work.decided(logits), logits, logits)
+    return Candidate(name, weights, heads[-1], work.decided(logits), logits, logits)
 
 
 def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> Tensor:
@@ -97,19 +100,19 @@ def _network_stage(work: Work) -> None:
     started = time.perf_counter()
     if not _can_learn(work):
         return
-    network = copy.deepcopy(work.base)
+    network = work.fresh_network()
     work.head.put(network, _starts(work)[-1])
     finished = _train(work, network, work.loaders[0], work.train.targets, "network")
-    valid = work.features(network, "valid_loader", work.loaders[1]).rows
-    own = work.head.weights(network)
+    valid = work.valid_again(network)
+    own, weights = work.head.weights(network), weights_of(network)
     # The start used labels of every fold, so its effect is removed from the fold that judges.
     shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
     if "head" in work.options["stages"]:
         train = work.features(network, "train_loader", work.loaders[0]).rows
-        candidate = _head_candidate(work, "network", network, [*shifted, own], train, valid)
+        candidate = _head_candidate(work, "network", weights, [*shifted, own], train, valid)
     else:
         logits = _by_fold(shifted, valid.features, work.judge.folds)
-        candidate = Candidate("network", network, own, work.decided(logits), logits, logits)
+        candidate = Candidate("network", weights, own, work.decided(logits), logits, logits)
     found = work.judge.soft_gain(work.best.judged, candidate.judged)
     kept = work.consider(candidate, found, time.perf_counter() - started)
     if not finished:
@@ -162,7 +165,7 @@ def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
         dict(work.metric.options),
         work.options["random_state"],
     )
-    state = work.base.state_dict().values()
+    state = gathered(work.given.weights).values()
     tensors = (work.target, work.train.targets, work.valid.targets, work.start.offsets)
     return fingerprint(chosen, *tensors, *state)
 
@@ -170,7 +173,7 @@ def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
 def _refit(work: Work) -> None:
     """Repeat the network stage with the validation rows; no rows are left to judge it."""
     started = time.perf_counter()
-    network = copy.deepcopy(work.base)
+    network = work.fresh_network()
     work.head.put(network, _starts(work)[-1])
     both = joined_loaders(*work.loaders)
     everything = work.features(network, "train_loader", both)
@@ -181,7 +184,7 @@ def _refit(work: Work) -> None:
         used = torch.ones(1, len(rows), dtype=torch.bool)
         options = HeadOptions.for_rows(len(rows))
         (head,) = aligned_heads([head], rows, used, work.metric, work.prior, options)
-    work.best = replace(work.best, name="refit", network=network, head=head)
+    work.best = replace(work.best, name="refit", weights=weights_of(network), head=head)
     work.note("refit", None, time.perf_counter() - started)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eastward.alignment.batches import in_order
+from eastward import _checks
+from eastward.alignment.batches import CALLER, in_order
 from eastward.alignment.decision_stage import Decided
 from eastward.alignment.evidence import Gain, Judge
 from eastward.alignment.heads import Head, HeadWeights
 from eastward.alignment.rows import Collected, HeadRows, collect_rows
+from eastward.alignment.sharding import is_sharded
 from eastward.metrics import Metric
+from eastward.training.processes import Processes
 
 __all__ = ["Candidate", "Work", "collected"]
 
@@ -26,8 +30,8 @@ class Candidate:
     ----------
     name : str
         The stage that made it.
-    network : Module
-        The network without its head.
+    weights : dict
+        Weights of the network; those of the head do not count.
     head : HeadWeights
         Its last layer.
     chosen : Tensor
@@ -41,7 +45,7 @@ class Candidate:
     """
 
     name: str
-    network: nn.Module
+    weights: dict[str, Any]
     head: HeadWeights
     chosen: Tensor
     judged: Tensor
@@ -80,13 +84,30 @@ class Work:
         """Collect features in one pass over a loader."""
         return collected(network, self.head, argument, loader, self.fabric, self.options)
 
+    def valid_again(self, network: nn.Module) -> HeadRows:
+        """Collect features of the validation rows, which must come as they did before."""
+        rows = self.features(network, "valid_loader", self.loaders[1]).rows
+        if not torch.equal(rows.targets, self.valid.targets):
+            advice = "Do not shuffle or augment it, or pass list(...) of it."
+            got = "other rows, or another order, in its second pass"
+            _checks.fail(CALLER, "valid_loader", "the same rows in every pass", got, advice)
+        return rows
+
+    def fresh_network(self) -> nn.Module:
+        """Return a network with the given weights, to be trained: a copy, or the only one if that is sharded."""
+        if not is_sharded(self.base):
+            return copy.deepcopy(self.base)
+        self.base.load_state_dict(self.given.weights)
+        return self.base
+
     def decided(self, logits: Tensor) -> Tensor:
         """Decide logits for classes, or for indicators of labels."""
         return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
 
     def consider(self, candidate: Candidate, found: Gain, seconds: float) -> bool:
         """Record a stage, and keep it if the validation rows prefer it."""
-        kept = found.passes(self.options["evidence"])
+        # Processes that disagree would wait for each other for ever.
+        kept = bool(Processes(self.fabric).agreed(found.passes(self.options["evidence"])))
         self.note(candidate.name, self.judge.value(candidate.chosen), seconds, found, kept=kept)
         if kept:
             self.best = candidate
