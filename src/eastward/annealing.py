@@ -25,7 +25,7 @@ __all__ = [
 
 
 ALIGNED_LADDER = (0.2,) * 8 + (0.14,) * 4 + (0.1,) * 4 + (0.07,) * 4 + (0.05,) * 4
-"""Temperatures of an aligned stage, in equal shares; fixed, because selection on small validation sets is noise."""
+"""Temperatures of the aligned stage, each for an equal share. A choice on few validation rows would only be noise."""
 
 
 def _check_number(value: object) -> None:
@@ -174,6 +174,11 @@ def constant_schedule(value: float = 0.2) -> _Constant:
     value : float, default=0.2
         The temperature, in (0, 0.4].
 
+    Returns
+    -------
+    callable
+        ``step -> temperature``.
+
     Examples
     --------
     >>> constant_schedule(0.2)(1000)
@@ -200,9 +205,9 @@ class PlateauCooling:
     Parameters
     ----------
     start : float, default=0.2
-        First temperature.
+        First temperature, in (0, 0.4].
     rate : float, default=0.9
-        Factor of one cooling.
+        Factor by which one cooling multiplies the temperature, in (0, 1).
     patience : int, default=10
         Steps without improvement before cooling.
     max_cold_steps : int, default=5
@@ -282,11 +287,11 @@ class PlateauCooling:
         self.best_here, self.waited, self.improved_here = math.inf, 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that changes while it runs."""
+        """Return the state as a dictionary, to be saved in a checkpoint."""
         return {name: getattr(self, name) for name in self._STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state``."""
+        """Restore a state that :meth:`state_dict` returned."""
         missing = [name for name in self._STATE if name not in state]
         if missing:
             _checks.fail(

@@ -18,7 +18,7 @@ HALVINGS = 50
 # Modified Lentz: the continued fraction converges in about sqrt(max(a, b)) terms.
 MAX_TERMS, TINY, CONVERGED = 20_000, 1e-300, 1e-14
 
-# Effective numbers are sums of weights, so all rows may round to a little more than the rows.
+# Effective numbers are sums of weights, so rounding may leave slightly more successes than rows.
 ROUNDING = 1e-9
 
 
@@ -32,7 +32,7 @@ def rate_bound(
     Parameters
     ----------
     successes : float
-        ``k``, the number of rows that count, at most ``rows``. It need not be whole: weighted rows have an effective
+        ``k``, the number of successful rows, at most ``rows``. It need not be whole: weighted rows have an effective
         number.
     rows : float
         ``n``, the number of all rows.
@@ -71,7 +71,7 @@ def rate_bound(
 def one_sided_bound(
     successes: float, rows: float, *, confidence: float, upper: bool = False
 ) -> float:
-    """Compute :func:`rate_bound` of numbers that need no check; sums of weights may round to below zero."""
+    """Compute :func:`rate_bound` without checking the arguments; sums of weights may round to below zero."""
     if upper:
         return 1 - one_sided_bound(rows - successes, rows, confidence=confidence)
     if successes <= 0 or rows <= 0:
@@ -87,7 +87,7 @@ def one_sided_bound(
 
 
 def proves_rate(successes: float, rows: float, bound: float, *, confidence: float) -> bool:
-    """Whether the lower bound is at least ``bound``, without computing it.
+    """Return whether :func:`rate_bound` is at least ``bound``, without computing it.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _EXAMPLE = 'Write for example "recall[fraud] >= 0.9, precision[fraud] >= 0.5".'
 
 
 class Share(NamedTuple):
-    """A number of successes among a number of rows, both effective numbers."""
+    """Successes among rows, both as effective numbers (weighted rows need not be whole)."""
 
     successes: float
     rows: float
@@ -54,7 +54,16 @@ class Constraint:
     bound : float
         The bound.
     text : str
-        The constraint as it was written, with blanks tidied.
+        The constraint as the user wrote it, with normalised spaces.
+
+    Examples
+    --------
+    >>> (found,) = parse_constraints("tune_decision", "recall[1] >= 0.9", 2)
+    >>> found.name, found.label, found.at_least, found.bound
+    ('recall', 1, True, 0.9)
+    >>> table = torch.tensor([[80.0, 10.0], [2.0, 8.0]])
+    >>> round(float(found.value(table)), 2), round(float(found.slack(table)), 2)
+    (0.8, -0.1)
     """
 
     name: str
@@ -75,7 +84,7 @@ class Constraint:
         return metrics.get(self.name, average="none")(decided)[self.label]
 
     def slack(self, table: Tensor) -> Tensor:
-        """Return by how much a table keeps the constraint; negative if it breaks it."""
+        """Return the margin by which a table satisfies the constraint; negative if it violates the constraint."""
         gap = self.value(table) - self.bound
         return gap if self.at_least else -gap
 
@@ -119,7 +128,7 @@ class Constraint:
         return float(np.quantile(values, 1 - confidence if self.at_least else confidence))
 
     def proven_margin(self, table: Tensor, confidence: float) -> float:
-        """Return by how much the bound keeps the constraint; negative if it does not."""
+        """Return the margin by which the bound satisfies the constraint; negative if it does not."""
         gap = self.proven_value(table, confidence) - self.bound
         return gap if self.at_least else -gap
 
@@ -156,7 +165,7 @@ class KeptConstraint:
     Attributes
     ----------
     constraint : Constraint
-        What was asked for.
+        The constraint.
     value, proven : float
         The number on held-out rows, and its one-sided bound.
     rows : float
@@ -164,7 +173,14 @@ class KeptConstraint:
     confidence : float or None
         Confidence of the bound. None for an expectation under other class frequencies, where no labels are known.
     holds : bool
-        Whether the bound keeps the constraint.
+        Whether the bound satisfies the constraint.
+
+    Examples
+    --------
+    >>> (wanted,) = parse_constraints("tune_decision", "recall[1] >= 0.8", 2)
+    >>> found = wanted.judged(torch.tensor([[800.0, 100.0], [5.0, 95.0]]), 0.95)
+    >>> found.holds, round(found.value, 2), round(found.proven, 2)
+    (True, 0.95, 0.9)
     """
 
     constraint: Constraint
@@ -207,7 +223,7 @@ def split_constraints(caller: str, subject_to: Any) -> list[str]:
     parts = [part for text in texts for part in _COMMA_OUTSIDE_BRACKETS.split(text)]
     written = [part.strip() for part in parts if part.strip()]
     if isinstance(subject_to, str) and not written:
-        _checks.fail(caller, "subject_to", "a constraint, or None", "an empty text", _EXAMPLE)
+        _checks.fail(caller, "subject_to", "a constraint, or None", "an empty string", _EXAMPLE)
     return written
 
 
@@ -247,7 +263,7 @@ def _parse(caller: str, text: str, size: int, classes: Sequence[Any] | None) -> 
 
 
 def _checked_name(caller: str, name: str, label: int | None, size: int) -> int | None:
-    """Find the class index of a name; without a class it means class 1 of two."""
+    """Find the class index that a constraint names; without one, it means class 1 of a binary problem."""
     known = [*metrics.names(), *OWN_NAMES]
     if name in OWN_NAMES:
         if (name == "coverage") != (label is None):

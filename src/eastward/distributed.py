@@ -50,7 +50,7 @@ def process_sum(table: Tensor, group: dist.ProcessGroup | None = None) -> Tensor
     table : Tensor
         Of the same shape in every process.
     group : ProcessGroup, optional
-        Default: all processes.
+        The processes to sum over; all of them by default.
 
     Returns
     -------
@@ -114,6 +114,8 @@ def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | 
     ----------
     process_group : "auto", None, or ProcessGroup
         "auto" sums over all processes of an initialised job; None never sums.
+    caller : str
+        Function name to show in error messages.
 
     Examples
     --------
@@ -143,7 +145,7 @@ def resolve_reduce(process_group: Any, *, caller: str = "EASTLoss") -> Reduce | 
 
 
 def agree_on_classes(caller: str, logits: Tensor, reduce: Reduce) -> None:
-    """Raise an error in every process if their logits have different numbers of columns.
+    """Raise an error in every process if the processes have logits with different numbers of columns.
 
     Tables of different shapes cannot be added, and the backend would end the program without an explanation.
 

@@ -1,7 +1,7 @@
 r"""Ranking metrics over a grid of thresholds, from soft counts.
 
-Area under the ROC curve and average precision look at every threshold. Here the curve is drawn through the
-soft counts at a grid of thresholds, as in Bridging the Gap, which makes its area differentiable.
+The area under the ROC curve and average precision summarise a classifier at every threshold. Here the curve is drawn
+through the soft counts at a grid of thresholds, as in Bridging the Gap, which makes its area differentiable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eastward.steps import resolve_step
 
 __all__ = ["grid_counts", "soft_auroc", "soft_average_precision", "threshold_grid"]
 
-# Each threshold is a pass over the batch, so more of them would take for ever.
+# Each threshold is a pass over the batch, so a larger grid would take forever.
 MOST_THRESHOLDS = 10_000
 
 
@@ -33,7 +33,12 @@ def threshold_grid(
     thresholds : int or sequence of float, default=9
         The number of thresholds, or the thresholds themselves.
     caller : str, default="threshold_grid"
-        The name that error messages give.
+        Function name to show in error messages.
+
+    Returns
+    -------
+    tuple of float
+        The thresholds, in ascending order.
 
     Examples
     --------
@@ -68,19 +73,20 @@ def grid_counts(
     Parameters
     ----------
     probabilities : Tensor
-        ``(N, L)``; each column a binary problem.
+        ``(N, L)`` in [0, 1]; each column is a binary problem.
     targets : Tensor
         ``(N, L)`` zeros and ones.
     thresholds : int or sequence of float, default=9
-        Grid, see :func:`threshold_grid`; 9 is the papers' 0.1 ... 0.9.
+        The number of thresholds, evenly spaced inside (0, 1), or the thresholds themselves. The default is the papers'
+        grid 0.1 ... 0.9.
     temperature : Tensor or float, default=0.2
-        Temperature of the step.
+        Temperature of the step, in (0, 0.4].
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
-        Heaviside approximation.
+        Shape of the soft step; see :func:`eastward.soft_memberships`.
     sample_weight : Tensor, optional
-        ``(N,)``.
+        Weights of the samples, ``(N,)``.
     ignore_index : int or None, default=-100
-        Label of entries to pass over.
+        Entries of the targets with this value are left out.
 
     Returns
     -------

@@ -220,13 +220,15 @@ def step_slopes(
 
     Parameters
     ----------
-    tau, temperature : Tensor or float
-        As in :func:`heaviside`.
+    tau : Tensor or float
+        Threshold in [0, 1].
+    temperature : Tensor or float, default=0.2
+        ``0 < T <= 0.4``, broadcastable with ``tau``.
 
     Returns
     -------
     tuple of Tensor
-        Slopes below, around and above the threshold.
+        The slopes below, around and above the threshold, each of the broadcast shape.
 
     Examples
     --------
@@ -298,7 +300,7 @@ def hard_step(
     tau: Tensor | float,
     temperature: Tensor | float | None = None,  # noqa: ARG001 - the signature of every step
 ) -> Tensor:
-    """Compute the true step: 1 where ``p >= tau``, else 0. It has no gradient; evaluation uses it.
+    """Compute the true step: 1 where ``p >= tau``, else 0.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ def hard_step(
     tau : Tensor or float
         Threshold, broadcastable with ``p``.
     temperature : ignored
-        Only for the signature that all steps share; the hard step is their limit.
+        Accepted so that all steps share one signature. The hard step is the limit of the soft steps at temperature 0.
 
     Returns
     -------
@@ -339,7 +341,7 @@ def step_and_complement(
 ) -> tuple[Tensor, Tensor]:
     """Compute the step h at ``p`` and 1 - h, without cancellation for the steps of this module.
 
-    ``opposite`` is 1 - p, from the caller, who knows it without a subtraction.
+    ``opposite`` is 1 - p, which the caller computes without a subtraction.
 
     Examples
     --------

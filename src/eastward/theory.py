@@ -1,4 +1,4 @@
-r"""The papers' theorems as functions: how far off a batch can be, and how steep a surrogate can be.
+r"""The papers' theorems as functions: the error of a batch's confusion matrix, and the slope of a surrogate.
 
 Each function returns the number of a theorem, or the practical rule that goes with it. The page *Theory* derives the
 constants and compares each with a simulation.
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 ENOUGH_ROWS = 5
-"""Rows of a class in a batch with which the gradient of F1 has lost its bias (``results/batch_size``)."""
+"""With this many rows of a class in a batch, the gradient of F1 is practically unbiased (``results/batch_size``)."""
 
 # Terms of a binomial sum farther than this from its middle are zero in float64.
 STANDARD_DEVIATIONS = 40
@@ -55,7 +55,7 @@ def confusion_error(rows: int, num_classes: int, delta: float = 0.05) -> float:
     Returns
     -------
     float
-        A bound above one says nothing.
+        The bound. A value above one carries no information.
 
     References
     ----------
@@ -88,6 +88,7 @@ def rows_for_error(error: float, num_classes: int, delta: float = 0.05) -> int:
     Returns
     -------
     int
+        The number of samples.
 
     References
     ----------
@@ -119,6 +120,12 @@ class ClassRows(NamedTuple):
         Number that a batch reaches with the given chance.
     missing : float
         Chance that a batch holds none.
+
+    Examples
+    --------
+    >>> rows = rows_of_class(64, 0.1)
+    >>> round(rows.expected, 1), rows.at_least, round(rows.missing, 3)
+    (6.4, 3, 0.001)
     """
 
     expected: float
@@ -168,8 +175,8 @@ def rows_of_class(batch_size: int, share: float, chance: float = 0.95) -> ClassR
 def batch_for_class(share: float, rows: int = ENOUGH_ROWS, chance: float = 0.95) -> int:
     """Find the smallest batch that holds a given number of rows of a class.
 
-    This is the practical rule that goes with :func:`confusion_error`. What a batch says about a macro average
-    depends on the rows of its rarest class, and about five of them are enough.
+    This is the practical rule that goes with :func:`confusion_error`. How well a batch estimates a macro average
+    depends on the rows of its rarest class, and about five rows are enough.
 
     Parameters
     ----------
@@ -183,6 +190,7 @@ def batch_for_class(share: float, rows: int = ENOUGH_ROWS, chance: float = 0.95)
     Returns
     -------
     int
+        The size of the batch.
 
     Examples
     --------
@@ -225,7 +233,7 @@ def _log_chance_of_exactly(rows: int, size: int, share: float) -> float:
 def heaviside_lipschitz(tau: float = 0.5, temperature: float = 0.2) -> float:
     r"""Compute the Lipschitz constant of :func:`eastward.heaviside`, :math:`\max(m_1, m_2, m_3)`.
 
-    No smaller constant will do, because some piece of the step is that steep. It is also the constant of the
+    It is the smallest possible constant, because some piece of the step is that steep. It is also the constant of the
     memberships :math:`(1 - h, h)` of two classes with a fixed threshold, and so of every entry of their matrix.
 
     Parameters

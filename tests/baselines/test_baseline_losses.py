@@ -148,7 +148,8 @@ def test_a_loss_can_be_pickled_and_moved(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_descent_separates_what_can_be_separated(name):
-    # One feature that tells the classes apart, as many positives as the losses were told: every baseline must learn it.
+    # One feature separates the classes, and the share of positives is the one the losses expect: every baseline must
+    # learn it.
     features = torch.linspace(-1, 1, 40).unsqueeze(1)
     targets = (features[:, 0] > 0.35).long()
     weight = torch.zeros(2, requires_grad=True)

@@ -82,7 +82,7 @@ def test_estimated_probabilities_are_those_of_the_data(rng):
     none, joint = model.joint_probabilities(X)
     assert none.mean() == pytest.approx((Y.sum(1) == 0).mean(), abs=0.01)
     np.testing.assert_allclose(joint.mean(0)[:, 0], Y.mean(0), atol=0.01)
-    assert (joint[:, :, 1:] == 0).all()  # nobody has two labels
+    assert (joint[:, :, 1:] == 0).all()  # no sample has two labels
     assert len(model.problems_) == 4
 
 

@@ -154,7 +154,7 @@ def loss_of(name, beta, rate, rows):
 
 
 def lines_through_the_origin(spread, rate, rows=200):
-    """Logits theta * x without a bias, positives at x = 1 and negatives at x = 2: nobody can have all."""
+    """Logits theta * x without a bias, positives at x = 1 and negatives at x = 2: no theta gets all of them right."""
     generator = torch.Generator().manual_seed(0)
     targets = (torch.arange(rows) < rate * rows).long()
     noise = torch.randn(rows, generator=generator, dtype=torch.float64)

@@ -22,7 +22,7 @@ Reference = Callable[[np.ndarray, np.ndarray, np.ndarray, int], float]
 
 @dataclass(frozen=True)
 class Case:
-    """What a test has to know about a metric besides its name."""
+    """The facts about a metric, besides its name, that tests need."""
 
     reference: Reference
     low: float = 0.0

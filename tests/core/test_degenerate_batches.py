@@ -188,7 +188,7 @@ def test_ten_thousand_classes_never_build_their_square():
     assert largest.elements < 10_000**2 / 4
 
 
-def test_the_watcher_of_tensors_would_see_a_square():
+def test_the_watcher_of_tensors_detects_a_square_matrix():
     with LargestTensor() as largest:
         ew.metric_loss(torch.randn(8, 300), torch.arange(8), "cohen_kappa_linear")
     assert largest.elements >= 300**2

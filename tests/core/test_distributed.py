@@ -126,7 +126,7 @@ def test_two_processes_have_the_loss_and_the_gradient_of_one(results, kind):
 
 @pytest.mark.parametrize("rank", range(WORLD))
 @pytest.mark.parametrize("called", CALLED)
-def test_processes_with_different_classes_are_told_so(results, rank, called):
+def test_processes_with_different_classes_get_an_error(results, rank, called):
     said = results[rank]["different classes"][called]
     expected = "must be equally many columns in every process"
     assert f"logits of {called} {expected}; got {3 + rank} in this process" in said

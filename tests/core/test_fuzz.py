@@ -11,7 +11,7 @@ HANDFUL = 15
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_batches_are_those_of_double_precision():
+def test_a_hundred_thousand_random_batches_agree_with_double_precision():
     found = fuzz.run(100_000)
     assert not found.get("not finite"), found
     assert not found.get("out of range"), found
@@ -19,5 +19,5 @@ def test_a_hundred_thousand_batches_are_those_of_double_precision():
     assert len(found.get("gradient", [])) <= HANDFUL, found
 
 
-def test_a_few_hundred_of_them_are_so_in_every_run():
+def test_a_few_hundred_random_batches_agree_with_double_precision():
     assert fuzz.run(200) == {}

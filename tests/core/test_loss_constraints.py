@@ -89,7 +89,7 @@ def test_training_keeps_a_recall_that_the_metric_alone_gives_up(single):
     [
         ({"subject_to": "recall[1]"}, "of the form name"),
         ({"subject_to": "recall[7] >= 0.5"}, "about known classes"),
-        ({"subject_to": "coverage >= 0.5"}, "about rows that are all decided"),
+        ({"subject_to": "coverage >= 0.5"}, "a constraint other than coverage"),
         ({"subject_to": "recall[1] >= 0.5", "multilabel": True}, "None with multilabel"),
         ({"subject_to": "recall[1] >= 0.5", "multiplier_rate": 0}, "multiplier_rate"),
     ],

@@ -43,7 +43,7 @@ def assert_like_double(loss, logits, targets, weights=None, *, value=1e-4, gradi
 
 @pytest.mark.parametrize("average", ["macro", "weighted"])
 def test_precision_of_confident_logits_is_that_of_double_precision(way, average):
-    """Classes that nobody predicts have a precision of tiny numbers by tiny numbers."""
+    """The precision of a class that is never predicted is a quotient of tiny numbers."""
     torch.manual_seed(178)
     logits, targets = torch.randn(6, 100) * 20, torch.randint(100, (6,))
     loss = ew.EASTLoss(f"precision_{average}", temperature=0.05)
@@ -229,7 +229,7 @@ def test_a_temperature_that_is_changed_in_place_counts(way):
 
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("value", [0.0, -1.0, 0.7, float("nan")])
-def test_a_temperature_out_of_range_is_refused_however_it_comes(way, kind, value):
+def test_a_temperature_out_of_range_is_refused_however_it_is_set(way, kind, value):
     logits, targets = torch.randn(6, 2), torch.arange(6) % 2
     loss = kind()
     state = {**loss.state_dict(), "temperature": torch.tensor(value)}

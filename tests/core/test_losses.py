@@ -213,7 +213,7 @@ def test_multilabel_changes_what_the_columns_mean():
         ew.EASTLoss(multilabel=False)(logits, indicators)
 
 
-def test_check_inputs_decides_whether_values_are_looked_at():
+def test_check_inputs_decides_whether_values_are_checked():
     logits, targets = torch.full((2, 3), float("nan")), torch.tensor([0, 1])
     for loss in (ew.EASTLoss, ew.AUROCLoss, ew.AveragePrecisionLoss):
         with pytest.raises(ValueError, match="finite"):

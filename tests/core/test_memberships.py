@@ -98,7 +98,7 @@ def test_a_uniform_row_belongs_to_all_classes_alike():
     torch.testing.assert_close(degrees, torch.full((1, 5), 0.2))
 
 
-def test_a_row_that_no_class_reaches_belongs_nowhere_in_particular():
+def test_a_row_that_no_class_reaches_belongs_to_all_classes_equally():
     row = torch.tensor([[0.4, 0.3, 0.3]])
     degrees = ew.soft_memberships(row, threshold=0.9, step="hard")
     torch.testing.assert_close(degrees, torch.full((1, 3), 1 / 3))

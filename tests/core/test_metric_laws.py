@@ -109,7 +109,7 @@ def test_a_perfect_prediction_gives_the_best_value(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_error_makes_it_worse(name):
+def test_an_error_makes_the_metric_worse(name):
     for size in sizes_for(name, 2, 5):
         perfect = torch.diag(torch.rand(size, dtype=torch.float64) + 0.5)
         wrong = perfect.clone()

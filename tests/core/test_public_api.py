@@ -31,6 +31,7 @@ PUBLIC_NAMES = {
     "baselines",
     "btg_step",
     "compare",
+    "decisions",
     "exact_backward",
     "hard_step",
     "heaviside",
@@ -155,7 +156,7 @@ def test_the_loss_works_where_every_extra_is_missing():
     )
 
 
-def test_one_version_is_told_everywhere():
+def test_the_version_is_the_same_everywhere():
     root = Path(__file__).parents[2]
     settings = tomllib.loads((root / "pyproject.toml").read_text())
     assert settings["tool"]["setuptools"]["dynamic"]["version"]["attr"] == (

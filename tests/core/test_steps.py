@@ -81,7 +81,7 @@ def test_gradients_by_probability_threshold_and_delta_are_right(tau, delta):
 
 
 @pytest.mark.parametrize("tau", [0.2, 0.5, 0.8])
-def test_without_delta_the_ends_are_flat_and_with_one_half_the_middle_is(tau):
+def test_at_delta_zero_the_ends_are_flat_and_at_one_half_the_middle(tau):
     p = torch.linspace(0, 1, 101, dtype=torch.float64)
     reach = min(tau, 1 - tau) / 2
     ramp = (0.5 + (p - tau) / (2 * reach)).clamp(0, 1)

@@ -19,7 +19,7 @@ POSITIVE_CLASS_METRICS = ("f1", "precision", "recall", "jaccard", "specificity",
 
 @dataclass(frozen=True)
 class Scenario:
-    """How rows are dealt out to processes, and what the loss is asked for besides."""
+    """How rows are distributed over processes, and further options of the loss."""
 
     name: str
     cuts: Callable[[int], list[int]] = lambda world: [ROWS // world] * world

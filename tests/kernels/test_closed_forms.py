@@ -127,7 +127,7 @@ def test_metrics_without_a_closed_form_are_left_to_autograd(name):
     assert closed_form_of(get(name), 3, exclusive=False) is None
 
 
-def test_an_empty_table_is_told():
+def test_an_empty_table_is_reported():
     values, slopes, _, empty = closed_form_of(get("matthews_corrcoef"), 3, exclusive=True)(
         torch.zeros(2, 4, 3, dtype=torch.float64).numpy()
     )

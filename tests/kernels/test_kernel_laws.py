@@ -131,7 +131,7 @@ def test_a_graph_can_be_used_twice_and_scaled(fast, case):
 
 
 @pytest.mark.parametrize("size", [2, 5, 60])
-def test_the_gradient_that_is_handed_over_is_nobody_elses(fast, size):
+def test_the_returned_gradient_shares_no_memory(fast, size):
     logits, targets = batch({}, size)
     logits.requires_grad_()
     with kernel(fast):

@@ -95,7 +95,7 @@ def test_threads_change_nothing(size):
     torch.testing.assert_close(found[0], found[1], atol=1e-7, rtol=1e-4)
 
 
-def test_the_choice_is_told_in_one_line_and_made_once(caplog):
+def test_the_choice_is_logged_in_one_line_and_made_once(caplog):
     choice._kernel.cache_clear()
     with caplog.at_level(logging.INFO, "eastward"), kernel("eager"):
         for _ in range(3):
@@ -122,7 +122,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("asked", WAYS, ids=" ".join)
-def test_the_way_is_the_first_row_of_the_table_that_fits(asked):
+def test_the_kernel_is_the_first_row_of_the_table_that_fits(asked):
     for package in ("numba", "triton"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     wanted, *place = asked
@@ -146,7 +146,7 @@ print(kernel_for("cpu", "top2").__name__)
     [("auto", "eastward.kernels.plain"), ("numba", "needs numba: install it with  pip install")],
 )
 @pytest.mark.slow
-def test_without_numba_plain_pytorch_is_taken_unless_numba_is_asked_for(wanted, shown):
+def test_without_numba_plain_pytorch_is_used_unless_numba_is_requested(wanted, shown):
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA],
         capture_output=True,

@@ -24,7 +24,7 @@ SOLVERS = {"exact": solve_game, "admm": solve_game_by_admm}
 
 
 class AdversarialFBetaLoss(nn.Module):
-    r"""One minus the F-beta that an adversary leaves, who chooses the labels but pays for leaving the truth.
+    r"""One minus the F-beta against an adversary, who chooses the labels but pays for deviating from the truth.
 
     .. math::
         \ell(z, y) = 1 - \Big( \min_Q \max_P \; \mathbb{E}_{\hat y \sim P,\, \check y \sim Q}
@@ -35,21 +35,22 @@ class AdversarialFBetaLoss(nn.Module):
     beta : float, default=1.0
         Below 1 favours precision, above 1 recall.
     max_batch : int, default=25
-        A larger batch is an error, or is split. The cost grows at least with the third power of the batch size.
+        A larger batch is an error, unless ``split`` is set. The cost grows at least with the third power of the batch
+        size.
     solver : {"exact", "admm"}, default="exact"
-        A linear program (HiGHS), or the published approximation, which takes longer.
+        "exact" solves a linear program (HiGHS). "admm" is the published approximation, which takes longer.
     split : bool, default=False
         Cut a larger batch into games of at most ``max_batch`` samples, in order, and average their losses.
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----
     The loss is for two classes: predict class 1 where the logit is positive. It is convex in the logits and never
-    negative. By the envelope theorem, its gradient is the adversary's marginals minus the labels. The game is solved on
-    the CPU; the linear program needs scipy. An empty batch has loss 0.
+    negative. By the envelope theorem, its gradient is the adversary's marginals minus the labels. The game is solved
+    on the CPU; the linear program needs scipy. An empty batch has loss 0.
 
     References
     ----------
@@ -106,7 +107,7 @@ class AdversarialFBetaLoss(nn.Module):
         count = -(-len(scores) // self.max_batch)
         if count > 1 and not self.split:
             expected = f"of at most {self.max_batch} samples"
-            advice = "Use smaller batches, or split=True; max_batch=... allows more, at a price."
+            advice = "Use smaller batches, or split=True; a larger max_batch takes more time."
             got = f"{len(scores)} samples"
             _checks.fail("AdversarialFBetaLoss", "logits", expected, got, advice)
         # nearly equal parts, because a game of one or two samples would say little about F-beta

@@ -37,7 +37,7 @@ def solve_game_by_admm(
     beta : float
         The beta of F-beta.
     iterations : int, default=100
-        The published number; more iterations come closer.
+        Number of iterations; the default is the published one, and more come closer to the solution.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 r"""Solve the game between a predictor and an adversary over the labels of a batch exactly.
 
 Both players choose distributions over the :math:`2^n` label vectors. F-beta depends on a vector only through its
-number of ones and the hits, so marginals can replace a distribution: :math:`Q_{il}` is the probability that label i
-is one *and* that l labels are. That makes the inner problem a linear program with about :math:`2 n^2` variables
-instead of :math:`2^n`.
+number of ones and its true positives, so marginals can replace a distribution: :math:`Q_{il}` is the probability that
+label i is one *and* that l labels are. That makes the inner problem a linear program with about :math:`2 n^2`
+variables instead of :math:`2^n`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def class_weights(
     class_counts : sequence of float
         Training samples of each class, all positive, ``(C,)``.
     scheme : {"inverse_frequency", "effective_number"}, default="inverse_frequency"
-        Lee's rule, on the left, or Cui's.
+        Lee's rule (on the left of the formula), or Cui's (on the right).
     effective_beta : float, default=0.999
         The beta of Cui's rule, in [0, 1): 0 gives equal weights, close to 1 the inverse frequency.
 

@@ -23,8 +23,8 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     r"""A linear classifier that is consistent for the F-beta of each sample's set of labels.
 
     With L labels, F-beta of a sample depends on only :math:`L^2 + 1` probabilities: that label j is present *and* k
-    labels are, and that none is. A logistic regression, which is a convex surrogate, estimates each of them. The set of
-    labels with the highest expected F-beta then follows in closed form.
+    labels are, and that none is. A logistic regression, which is a convex surrogate, estimates each of them. The set
+    of labels with the highest expected F-beta then follows in closed form.
 
     .. math::
         \hat y(x) = \arg\max_{\hat y} \sum_{j \in \hat y} \sum_k
@@ -48,14 +48,15 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     n_iter_ : int
         Iterations of the slowest regression.
     problems_ : list
-        One ``(label, number of labels, LogisticRegression or constant probability)`` each; label -1 is *no label*.
+        A tuple ``(label, number of labels, LogisticRegression or constant probability)`` for each problem; label -1 is
+        *no label*.
 
     Notes
     -----
-    The F-measure here is that of a sample's labels, averaged over samples, not that of a class over samples. With class
-    indices every sample has exactly one label, so the F-measure is 1 or 0 and only the problems for k = 1 remain. The
-    classifier is then one-vs-rest logistic regression, which is consistent for accuracy. The papers' tables compare
-    with that.
+    The F-measure here is that of a sample's labels, averaged over samples, not that of a class over samples. With
+    class indices every sample has exactly one label, so the F-measure is 1 or 0 and only the problems for k = 1
+    remain. The classifier is then one-vs-rest logistic regression, which is consistent for accuracy. The papers'
+    tables report that classifier.
 
     References
     ----------
@@ -87,12 +88,12 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         y : array of shape (N,) or (N, L)
             Classes, or zeros and ones.
         sample_weight : array of shape (N,), optional
-            Weights.
+            Weights of the samples.
 
         Returns
         -------
         ConvexCalibratedFBeta
-            Itself.
+            The fitted classifier.
         """
         caller = "ConvexCalibratedFBeta"
         _checks.positive(caller, "beta", self.beta)
@@ -131,7 +132,7 @@ class ConvexCalibratedFBeta(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return y.astype(int)
 
     def _probability(self, X: Array, present: Array, sample_weight: Any) -> Any:
-        """Model the probability of ``present``; a constant if it never or always is."""
+        """Model the probability of ``present``; a constant if it is always false or always true."""
         if present.all() or not present.any():
             return float(present[0])
         # scikit-learn adds half the squared norm to C times the sum of losses

@@ -23,7 +23,7 @@ def on_principal_components(
     Parameters
     ----------
     estimator : classifier
-        Anything with fit and predict.
+        A classifier with ``fit`` and ``predict``.
     variance : float, default=0.8
         Share of the variance, strictly between 0 and 1; the default is the papers'.
     random_state : int, optional
@@ -32,7 +32,7 @@ def on_principal_components(
     Returns
     -------
     Pipeline
-        Takes images ``(N, ...)``, of any shape and integer or floating type.
+        An unfitted pipeline for images ``(N, ...)`` of any shape and of integer or floating type.
 
     References
     ----------
@@ -45,7 +45,7 @@ def on_principal_components(
     ['functiontransformer', 'pca', 'dummyclassifier']
     """
     share = _checks.in_unit_interval("on_principal_components", "variance", variance)
-    # The covariance of the pixels is much faster than a decomposition of all images, and accurate enough for a share.
+    # Using the covariance of the pixels is much faster than decomposing all images, and accurate enough for a share.
     components = PCA(share, svd_solver="covariance_eigh", random_state=random_state)
     return make_pipeline(FunctionTransformer(flattened), components, estimator)
 
@@ -75,7 +75,7 @@ def image_forest(
     Parameters
     ----------
     variance : float, default=0.8
-        As in :func:`on_principal_components`.
+        Share of the images' variance that the components explain, strictly between 0 and 1.
     n_estimators : int, default=100
         Number of trees.
     n_jobs : int, optional
@@ -86,7 +86,7 @@ def image_forest(
     Returns
     -------
     Pipeline
-        Unfitted.
+        An unfitted pipeline for images ``(N, ...)`` of any shape and of integer or floating type.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,8 +19,8 @@ from eastward.protocols import Logits, Scalar, Targets
 __all__ = ["DiceLoss", "SoftFBetaLoss"]
 
 
-class _OverlapLoss(nn.Module):
-    """One minus an overlap: of the positive class of two, or averaged over the classes of the batch."""
+class _OverlapLoss(nn.Module, ABC):
+    """Base class of losses that are one minus an overlap, of class 1 of two or averaged over the classes."""
 
     def __init__(self, *, ignore_index: int | None, check_inputs: bool) -> None:
         super().__init__()
@@ -42,9 +43,9 @@ class _OverlapLoss(nn.Module):
         loss = self.loss_of(samples)
         return torch.where(samples.weight.sum() > 0, loss, loss * 0).to(result_dtype(logits))
 
+    @abstractmethod
     def loss_of(self, samples: Samples) -> Tensor:
         """Compute the loss of checked samples."""
-        raise NotImplementedError
 
 
 def _columns(samples: Samples) -> tuple[Tensor, Tensor]:
@@ -72,7 +73,7 @@ class DiceLoss(_OverlapLoss):
     Parameters
     ----------
     squared : bool, default=True
-        Squares in the denominator, as in V-Net; False gives the soft F1.
+        Use squares in the denominator, as in V-Net; False gives the soft F1.
     per_sample : bool, default=False
         Compute the coefficient of every sample over its classes, and average over samples, as the published code of
         *Bridging the Gap* does. By default it is computed for every class over the samples.
@@ -81,7 +82,7 @@ class DiceLoss(_OverlapLoss):
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----
@@ -143,9 +144,12 @@ class SoftFBetaLoss(_OverlapLoss):
     Parameters
     ----------
     beta : float, sequence of float or mapping, default=1.0
-        One number, one per class, or {class: beta}; below 1 favours precision.
-    ignore_index, check_inputs
-        As in :class:`DiceLoss`.
+        One number for all classes, one number per class, or ``{class: beta}`` with 1 for the others. Below 1 favours
+        precision, above 1 recall.
+    ignore_index : int or None, default=-100
+        Targets with this value are left out.
+    check_inputs : bool, default=True
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -22,8 +23,8 @@ from eastward.protocols import Logits, Scalar, Targets
 __all__ = ["BalancedCrossEntropyLoss", "FocalLoss", "MAELoss", "focal_terms"]
 
 
-class PointwiseLoss(nn.Module):
-    """A mean over samples of ``class weight * term``; shapes and checks as in :class:`~eastward.EASTLoss`."""
+class PointwiseLoss(nn.Module, ABC):
+    """Base class of losses that are a mean over samples of ``class weight * term``."""
 
     class_weight: Tensor | None
 
@@ -52,9 +53,9 @@ class PointwiseLoss(nn.Module):
         terms = self.terms(samples) * balanced(caller, samples, self.class_weight)
         return weighted_mean(terms, samples.weight).to(result_dtype(logits))
 
+    @abstractmethod
     def terms(self, samples: Samples) -> Tensor:
         """Compute the loss of each sample, ``(M,)``."""
-        raise NotImplementedError
 
 
 class BalancedCrossEntropyLoss(PointwiseLoss):
@@ -65,19 +66,21 @@ class BalancedCrossEntropyLoss(PointwiseLoss):
     Parameters
     ----------
     class_counts : sequence of float
-        Training samples of each class.
-    scheme, effective_beta
+        Number of training samples of each class, ``(C,)``, all positive.
+    scheme : {"inverse_frequency", "effective_number"}, default="inverse_frequency"
         The rule for the weights; see :func:`class_weights`.
+    effective_beta : float, default=0.999
+        The beta of "effective_number", in [0, 1): 0 gives equal weights, close to 1 the inverse frequency.
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----
     As published, the sum is divided by the number of samples, not by the sum of their weights, as in
-    :class:`torch.nn.CrossEntropyLoss`. If the composition of batches varies, only the former is an unbiased estimate
-    of the balanced risk.
+    :class:`torch.nn.CrossEntropyLoss`. If the composition of batches varies, only division by the number of samples
+    gives an unbiased estimate of the balanced risk.
 
     References
     ----------
@@ -119,8 +122,10 @@ class FocalLoss(PointwiseLoss):
         At least 0; 0 is cross-entropy.
     class_weight : sequence of float, optional
         One number per class, the paper's alpha; see :func:`class_weights`.
-    ignore_index, check_inputs
-        As in :class:`BalancedCrossEntropyLoss`.
+    ignore_index : int or None, default=-100
+        Targets with this value are left out.
+    check_inputs : bool, default=True
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     References
     ----------
@@ -162,7 +167,8 @@ def focal_terms(log_probability: Tensor, gamma: float) -> Tensor:
     >>> focal_terms(torch.tensor([0.5]).log(), 2.0)
     tensor([0.1733])
     """
-    # expm1 keeps the digits of 1 - p where p is close to one. The clamp keeps the gradient of the power finite at zero.
+    # expm1 keeps the digits of 1 - p where p is close to one. The clamp keeps the gradient of the power finite at
+    # zero.
     miss = (-torch.expm1(log_probability)).clamp_min(torch.finfo(log_probability.dtype).tiny)
     return -(miss**gamma) * log_probability
 
@@ -177,8 +183,10 @@ class MAELoss(PointwiseLoss):
     ----------
     class_weight : sequence of float, optional
         One number per class; see :func:`class_weights`.
-    ignore_index, check_inputs
-        As in :class:`BalancedCrossEntropyLoss`.
+    ignore_index : int or None, default=-100
+        Targets with this value are left out.
+    check_inputs : bool, default=True
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     References
     ----------

@@ -33,16 +33,16 @@ class SurrogateFBetaLoss(PointwiseLoss):
         Robustness to wrong labels, in (0, 1]; None is the logarithm, the limit as q goes to 0.
     balanced : bool, default=True
         Weight classes by the inverse of their frequency, ``1 / positive_rate`` and ``1 / (1 - positive_rate)``. The
-        paper's analysis assumes it.
+        paper's analysis assumes these weights.
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----
-    It takes logits of two classes: ``(N,)``, ``(N, 1)`` or ``(N, 2)``. It can be below zero: a correct negative sample
-    contributes :math:`\log \kappa`, which is negative if positives are rare.
+    The loss takes logits of two classes: ``(N,)``, ``(N, 1)`` or ``(N, 2)``. It can be negative: a correct negative
+    sample contributes :math:`\log \kappa`, which is negative if positives are rare.
 
     References
     ----------

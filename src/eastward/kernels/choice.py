@@ -1,4 +1,4 @@
-"""The choice of a kernel: the first row of a table that fits, or what EASTWARD_KERNEL asks for.
+"""The choice of a kernel: the first row of a table that fits, or the kernel that EASTWARD_KERNEL names.
 
 ``auto`` takes numba on a CPU and Triton on a GPU if they are installed, and plain PyTorch otherwise.
 ``definition`` turns all of them off: tables are then computed by their definition and differentiated by autograd.
@@ -71,7 +71,7 @@ def _kernel(wanted: str, device_type: str, kind: str) -> Kernel | None:
 
 def _fits(row: _Row, wanted: str, device_type: str) -> bool:
     if wanted == row.name == "triton":
-        # If asked for by name it runs on a CPU, too, through Triton's interpreter.
+        # If EASTWARD_KERNEL names it, it also runs on a CPU, through Triton's interpreter.
         return True
     asked = wanted in (row.name, "auto") or row.name == "eager"
     return asked and (not row.devices or device_type in row.devices)

@@ -16,7 +16,7 @@ from eastward.kernels.columns import column_pullback, column_tables
 from eastward.kernels.fixed import fixed_pullback, fixed_tables
 from eastward.kernels.problems import NOT_FINITE, Problem, Samples
 from eastward.kernels.rows import row_pullback, row_tables
-from eastward.kernels.sharing import LEAST_TO_SHARE, everywhere, parts_of
+from eastward.kernels.sharing import LEAST_TO_SHARE, parts_of, run_in_threads
 
 __all__ = ["pullback", "tables"]
 
@@ -104,7 +104,7 @@ def _add_tables(problem: Problem, given: tuple[int, ...], room: int, result: np.
     parts = parts_of(given[3], given[3] * given[4])
     # Added in a fixed order, so that results do not vary from run to run.
     copies = [np.zeros_like(result) for _ in parts]
-    found = everywhere(
+    found = run_in_threads(
         lambda begin, end, into: kernel(*fixed, begin, end, room, into),
         [(*part, copy) for part, copy in zip(parts, copies, strict=True)],
     )
@@ -128,4 +128,4 @@ def _write_gradient(
         kernel(*fixed, 0, given[3], *rest)
         return
     parts = parts_of(given[3], given[3] * given[4])
-    everywhere(lambda begin, end: kernel(*fixed, begin, end, *rest), parts)
+    run_in_threads(lambda begin, end: kernel(*fixed, begin, end, *rest), parts)

@@ -117,7 +117,7 @@ def _row_pullback(problem: Problem, parts: Any, slopes: Tensor) -> Tensor:
 class _Rows(NamedTuple):
     """For every class u, h, and the slope of h times u; for every row ``(K, N, 1)`` the rest.
 
-    ``place`` is where a largest class is, ``first`` and ``second`` are the largest u and the largest but that one.
+    ``place`` is the index of a largest class; ``first`` and ``second`` are the largest u and the second largest.
     ``others`` is the sum of h without the largest class, ``whole`` the sum with it, ``by_total`` the derivative of the
     largest h by the sum of all u.
     """
@@ -182,7 +182,7 @@ def _pulls(problem: Problem, slopes: Tensor, labels: Tensor, rows: _Rows) -> Ten
 
 
 def _columns(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """For every column the probabilities of "yes" and "no", and its weight on either side."""
+    """Return the probabilities of "yes" and "no" of every column, and its weight on either side."""
     p, opposite = torch.sigmoid(samples.logits), torch.sigmoid(-samples.logits)
     return p, opposite, *_sides(problem, samples)
 
@@ -215,7 +215,7 @@ def _column_pullback(problem: Problem, columns: tuple[Tensor, ...], slopes: Tens
 
 
 def _as_labels(samples: Samples) -> Samples:
-    """Two classes as one column of yes or no."""
+    """Return two classes as one column of yes or no."""
     logits, labels, weights = samples
     logits = torch.diff(logits) if logits.shape[2] == 2 else logits
     return Samples(logits, labels.unsqueeze(2), None if weights is None else weights.unsqueeze(2))
@@ -250,8 +250,8 @@ def _sides(problem: Problem, samples: Samples) -> tuple[Tensor, Tensor]:
 
 
 def what_is_wrong(problem: Problem, samples: Samples) -> int:
-    """Check values where that is cheap or asked for; on a CPU an unknown label must not become an index."""
-    if samples.labels.device.type != "cpu" and not problem.looks:
+    """Check values where that is cheap or requested; on a CPU an unknown label must not become an index."""
+    if samples.labels.device.type != "cpu" and not problem.check_values:
         return FINE
     size = 2 if problem.kind in ("pair", "labels") else samples.logits.shape[-1]
     labels = samples.labels
@@ -261,8 +261,9 @@ def what_is_wrong(problem: Problem, samples: Samples) -> int:
             outside = (labels < 0) | (labels >= size)
             if bool((outside & (labels != problem.ignored)).any()):
                 return BAD_LABEL
-    # A sum is finite only if every logit is; the caller's full check tells a rare overflow of the sum from that.
-    finite = not problem.looks or math.isfinite(samples.logits.sum())
+    # A sum is finite only if every logit is finite. In the rare case that only the sum overflows, the caller's full
+    # check finds nothing wrong.
+    finite = not problem.check_values or math.isfinite(samples.logits.sum())
     return FINE if finite else NOT_FINITE
 
 

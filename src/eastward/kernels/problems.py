@@ -31,7 +31,7 @@ FINE, MASKED, NOT_FINITE, BAD_LABEL = range(4)
 
 @dataclass(frozen=True)
 class Problem:
-    """The part of a loss that touches every sample.
+    """The options of a loss that the passes over the samples need.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Problem:
         Whether tables are matrices instead of counts; never for labels.
     ignored : int
         The label of ignored samples.
-    looks : bool
+    check_values : bool
         Whether the pass has to report what is wrong with the samples.
     """
 
@@ -58,7 +58,7 @@ class Problem:
     detached: bool
     matrix: bool
     ignored: int
-    looks: bool = True
+    check_values: bool = True
 
     @cached_property
     def constants(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class Kernel(Protocol):
         """Compute tables that add up over samples, what was wrong with the samples, and what the second pass can use.
 
         Counts ``([K,] G, 4, C)`` (tp, fp, fn, tn) or matrices ``([K,] G, C, C)``, in float64 where the device has it.
-        The last is only computed if ``keep`` is set, and may be None.
+        What the second pass can use is computed only if ``keep`` is set, and may be None.
         """
 
     def pullback(

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["LEAST_TO_SHARE", "SHARE_OF_A_THREAD", "everywhere", "parts_of"]
+__all__ = ["LEAST_TO_SHARE", "SHARE_OF_A_THREAD", "parts_of", "run_in_threads"]
 
 # Elements of work that are worth a thread of their own; for fewer, waking the thread takes longer than the arithmetic.
 SHARE_OF_A_THREAD = 524_288
@@ -29,7 +29,7 @@ def parts_of(rows: int, elements: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def everywhere(work: Callable[..., Any], parts: list[tuple[Any, ...]]) -> list[Any]:
+def run_in_threads(work: Callable[..., Any], parts: list[tuple[Any, ...]]) -> list[Any]:
     """Run ``work(*part)`` in threads, and return the results in the order of the parts."""
     if len(parts) == 1:
         return [work(*parts[0])]

@@ -1,7 +1,7 @@
 """The two passes in Triton, for the dynamic threshold on a GPU: one program for each tile of rows.
 
-We had no GPU. The kernels agree with the definition in Triton's interpreter; their speed is not known. If there are
-more classes than a tile holds, plain PyTorch takes over.
+The kernels agree with the definition in Triton's interpreter. They have not been measured on a GPU. If there are more
+classes than a tile holds, plain PyTorch takes over.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def add_leaves(
 ) -> None:
     """Add to ``found`` the values of the leaf that each row reaches in each tree.
 
-    Indices are not checked here; their maker must do that. They are unsigned, because numba tests whether a signed
-    index counts from the end.
+    Indices are not checked here; whoever builds the trees must check them. They are unsigned, because numba tests
+    whether a signed index counts from the end.
     """
     place = np.empty(BLOCK, np.uint32)
     block = np.empty((rows.shape[1], BLOCK), np.float32)

@@ -1,7 +1,7 @@
 r"""Losses made of metrics.
 
-logits -> probabilities -> memberships -> table -> metric -> loss, each step a function from the module of that
-name.
+A loss takes the road logits -> probabilities -> memberships -> table -> metric -> loss. Each step is a function of the
+module of that name.
 """
 
 from eastward.losses.exact import exact_backward

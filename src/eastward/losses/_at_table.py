@@ -1,7 +1,7 @@
 """Step two of a loss: from tables to its value and its slope.
 
-Everything but the two passes over the logits happens here, on a few numbers and in plain PyTorch: absent classes,
-the metric, any callable. The slope comes from a closed form, or from autograd.
+Everything except the two passes over the logits happens here, on a few numbers and in plain PyTorch: absent classes,
+the metric, your own functions. The slope comes from a closed form, or from autograd.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["TableLoss", "is_empty", "prepare_metric"]
 # predicted correctly. False positives lower the resulting score.
 VIRTUAL_SHARE = 0.01
 
-# A metric gets tables of such total mass unchanged; others are scaled to a total of one.
+# Tables with a total mass in this range are passed to the metric unchanged; others are scaled to a total of one.
 ORDINARY_MASSES = (1e-20, 1e20)
 
 
 def prepare_metric(caller: str, metric: Any, absent: str | None) -> tuple[Metric, str]:
-    """Bind the policy for absent classes, the caller's or the metric's own; returns the metric and the policy."""
+    """Bind the policy for absent classes, the caller's or the metric's own; return the metric and the policy."""
     chosen = as_metric(metric, caller)
     own = chosen.options.get("absent", "skip") if chosen.per_class else "skip"
     policy = own if absent is None else absent
@@ -110,7 +110,7 @@ class TableLoss:
         form: Any = self._forms[flat.shape[2]]
         values, slopes, mean, empty = form(flat, (-1.0 if better else 1.0) / grid)
         if empty:
-            say_empty(warn=warn)
+            warn_empty(warn=warn)
             # This makes the loss zero.
             nothing = flat.sum(axis=(1, 2)) == 0
             values[nothing], slopes[nothing] = 1.0 if better else 0.0, 0.0
@@ -168,11 +168,11 @@ def is_empty(tables: Tensor, *, warn: bool) -> Tensor:
     """Return whether no sample is left, as a 0-d boolean, with a warning where values may be read."""
     empty = tables.sum() <= 0
     if warn and _checks.can_inspect(tables) and bool(empty):
-        say_empty(warn=True)
+        warn_empty(warn=True)
     return empty
 
 
-def say_empty(*, warn: bool) -> None:
+def warn_empty(*, warn: bool) -> None:
     """Warn that there is nothing to learn from this batch."""
     if warn:
         warnings.warn(

@@ -22,9 +22,9 @@ class Batch(NamedTuple):
 
 
 def is_ordinary(logits: Any, targets: Any, sample_weight: Any) -> bool:
-    """Whether a batch is like most: flat float32 logits, int64 labels and float32 weights, if any, on the CPU.
+    """Whether a batch has flat float32 logits, int64 labels and float32 weights (if any) on the CPU, as most do.
 
-    The kind and shape of such tensors need no check and no conversion, and a fast kernel can take them.
+    Such tensors need no check of type or shape and no conversion before a fast kernel reads them.
     """
     if torch.compiler.is_compiling():
         return False

@@ -21,7 +21,7 @@ __all__ = ["Between", "Steps", "check_length"]
 
 
 class Between(NamedTuple):
-    """What happens to the tables of a batch before the metric.
+    """Operations on the tables of a batch before the metric is computed.
 
     Attributes
     ----------
@@ -47,7 +47,8 @@ class Steps:
     Notes
     -----
     Right after a network's forward pass, this code is no longer in the processor's caches, and every function call
-    costs about 3 µs. So an ordinary batch passes through few functions; only other batches take the single checks.
+    costs about 3 µs. So an ordinary batch passes through few functions; only other batches are checked property by
+    property.
     """
 
     def __init__(self, terms: Terms) -> None:
@@ -78,7 +79,7 @@ class Steps:
         reduce: Reduce | None = None,
         check_inputs: bool = True,
     ) -> Tensor:
-        """Run step one alone, differentiably; the tables add up over batches."""
+        """Run only step one, differentiably; the tables add up over batches."""
         batch, passes, heat = self._prepared(caller, given, temperature, reduce, check_inputs)
         return soft_tables(passes, batch, self.terms, heat, reduce)
 
@@ -93,7 +94,7 @@ class Steps:
         given: tuple[Any, Any, Any],
         temperature: Tensor | float,
         reduce: Reduce | None,
-        looks: bool,
+        check_values: bool,
     ) -> tuple[Batch, Passes | None, Tensor | float]:
         """Prepare the flat batch, its passes (None: use the definition) and the temperature."""
         terms = self.terms
@@ -101,14 +102,14 @@ class Steps:
         heat = _known_temperature(caller, temperature)
         ordinary = isinstance(heat, float) and not terms.multilabel and is_ordinary(*given)
         batch = Batch(*given) if ordinary else prepare(check_inputs=False)
-        check = prepare if looks else None
+        check = prepare if check_values else None
         if terms.prior is not None:
             check_length(caller, terms.prior, batch.logits, multilabel=terms.multilabel)
         passes = self.ways.passes(batch, heat, reduce, check, ordinary=ordinary)
-        # A kernel checks logits and integer labels itself, and asks for the full check when something is wrong.
-        if looks and (passes is None or batch.targets.is_floating_point()):
+        # A kernel checks logits and integer labels itself, and calls the full check when something is wrong.
+        if check_values and (passes is None or batch.targets.is_floating_point()):
             prepare()
-        elif looks and batch.sample_weight is not None:
+        elif check_values and batch.sample_weight is not None:
             _checks.weights(caller, batch.sample_weight)
         return batch, passes, heat
 
@@ -204,7 +205,7 @@ def _differentiable(back: _Back, logits: Tensor, by_losses: Tensor) -> Tensor:
 def check_length(caller: str, prior: Any, logits: Tensor, *, multilabel: bool) -> None:
     """Check that the prior has one number for each class or label; a single logit has two classes."""
     columns = logits.shape[1]
-    _checks.prior(caller, prior, columns if multilabel else max(columns, 2), look=False)
+    _checks.prior(caller, prior, columns if multilabel else max(columns, 2), check_values=False)
 
 
 def _known_temperature(caller: str, temperature: Tensor | float) -> Tensor | float:

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 from eastward import _checks
 from eastward._numerics import at_least_float32
-from eastward.confusion import masked_labels, weights_of_prior, weights_of_rates
+from eastward._prior_weights import masked_labels, weights_of_prior, weights_of_rates
 from eastward.kernels.choice import kernel_for
 from eastward.kernels.problems import BAD_LABEL, FINE, Kernel, Problem, Samples
 from eastward.losses._batches import Batch
@@ -26,10 +26,10 @@ from eastward.steps import STEPS
 
 __all__ = ["WHY_DEFINITION", "Passes", "Ways", "soft_tables"]
 
-# If the largest weight is in this range, weights need no other unit.
+# If the largest weight is in this range, the weights need not be scaled.
 ORDINARY_WEIGHTS = (1e-10, 1e10)
 
-# Never a label.
+# A value that is never a label.
 _NOTHING_IGNORED = -(2**63)
 
 
@@ -44,16 +44,16 @@ def _is_plain(tensor: Tensor | None) -> bool:
 # Cases that the fast versions cannot handle. The first two depend on the options of a loss, the others on the batch
 # (never on an ordinary one, see is_ordinary). The fast versions handle everything else.
 WHY_DEFINITION: dict[str, Callable[[Any], bool]] = {
-    "another step than the linear one": lambda terms: terms.step is not STEPS["linear"],
-    "a prior that learns": lambda terms: _learns(terms.prior),
+    "a step other than the linear one": lambda terms: terms.step is not STEPS["linear"],
+    "a prior that requires a gradient": lambda terms: _learns(terms.prior),
     "double precision": lambda batch: batch.logits.dtype == torch.float64,
-    "a tensor of a class of its own, or inside torch.func": lambda batch: (
+    "a tensor subclass, or a tensor inside torch.func": lambda batch: (
         not all(_is_plain(part) for part in batch)
     ),
     "forward-mode differentiation": lambda batch: (
         forward_ad.unpack_dual(batch.logits).tangent is not None
     ),
-    "weights that learn": lambda batch: _learns(batch.sample_weight),
+    "weights that require a gradient": lambda batch: _learns(batch.sample_weight),
 }
 _OF_OPTIONS, _OF_BATCHES = tuple(WHY_DEFINITION.values())[:2], tuple(WHY_DEFINITION.values())[2:]
 
@@ -93,7 +93,7 @@ class Ways:
             Logits ``(N, C)``, targets ``(N,)`` or ``(N, L)``, weights of the targets' shape. Or K groups of them,
             ``(K, N, C)`` and so on.
         temperature : Tensor or float
-            Of the step.
+            Temperature of the step.
         reduce : callable, optional
             Sum over processes of the masses of classes, which a prior needs.
         check : callable, optional
@@ -110,17 +110,17 @@ class Ways:
         kernel = self._kernels[place]
         if kernel is None:
             return None
-        problem, number, looks = self._problem, float(temperature), check is not None
-        if problem is None or (problem.kind, problem.temperature, problem.looks) != (
+        problem, number, check_values = self._problem, float(temperature), check is not None
+        if problem is None or (problem.kind, problem.temperature, problem.check_values) != (
             kind,
             number,
-            looks,
+            check_values,
         ):
-            # It stays valid until the temperature changes.
-            self._problem = problem = self._new_problem(kind, number, looks=looks)
+            # The problem stays valid until the temperature changes.
+            self._problem = problem = self._new_problem(kind, number, check_values=check_values)
         return Passes(kernel, problem, batch, self.terms, reduce, check)
 
-    def _new_problem(self, kind: str, temperature: float, *, looks: bool) -> Problem:
+    def _new_problem(self, kind: str, temperature: float, *, check_values: bool) -> Problem:
         terms = self.terms
         return Problem(
             kind,
@@ -129,7 +129,7 @@ class Ways:
             terms.detach_threshold,
             terms.metric.needs_matrix and kind != "labels",
             _NOTHING_IGNORED if terms.ignore_index is None else terms.ignore_index,
-            looks,
+            check_values,
         )
 
 
@@ -195,7 +195,7 @@ class Passes:
         self._kept: Any = None
 
     def tables(self, *, keep: bool = False) -> Tensor | np.ndarray:
-        """Run step one; ``keep`` what step three can use."""
+        """Run step one; with ``keep``, also store what step three can reuse."""
         samples: Any = self.samples
         tables, wrong, self._kept = self.kernel.tables(self.problem, samples, keep=keep)
         if wrong != FINE:
@@ -302,5 +302,7 @@ def _weights(
     sums = in_units(reduce, unit)
     size = max(batch.logits.shape[-1], 2)
     # A tensor is the prior of a loss object, which has checked it; anything else comes from a caller.
-    look = not isinstance(terms.prior, Tensor)
-    return weights_of_prior(labels, weights, terms.prior, size, sums, look=look), None
+    check_values = not isinstance(terms.prior, Tensor)
+    return weights_of_prior(
+        labels, weights, terms.prior, size, sums, check_values=check_values
+    ), None

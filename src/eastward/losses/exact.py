@@ -35,7 +35,7 @@ def exact_backward(
     chunk_rows: int | None = None,
     backward: Callable[[Tensor], None] = torch.autograd.backward,
 ) -> Scalar:
-    r"""Run the backward pass of all micro-batches together, with the memory of one.
+    r"""Compute the gradient of one large batch from micro-batches, with the memory of one micro-batch.
 
     .. math:: \nabla_\theta L\Big(\sum_b C_b\Big) = \sum_b \nabla_\theta \langle K, C_b \rangle,
               \qquad K = \frac{\partial L}{\partial C} \quad \text{at } \sum_b C_b
@@ -43,16 +43,16 @@ def exact_backward(
     Parameters
     ----------
     loss : EASTLoss
-        Without ``running``, the approximation that this function replaces.
+        The loss. It must not use ``running``, an approximation that this function replaces.
     model : Module or callable
-        From inputs to logits. Gradients are added to its parameters' ``.grad``, as by ``backward()``.
+        Maps inputs to logits. Gradients are added to its parameters' ``.grad``, as ``backward()`` does.
     micro_batches : iterable of (inputs, targets) or (inputs, targets, sample_weight)
-        Of any sizes; they are kept in a list.
+        The parts of the large batch, of any sizes. They are stored in a list.
     chunk_rows : int, optional
         Cut every micro-batch into pieces of at most this many rows, which pass through the network one by one. The
         batches of a loader can then have any size. Inputs must be tensors, or dictionaries of tensors.
     backward : callable, default=torch.autograd.backward
-        Runs the backward pass of one micro-batch, for frameworks with their own way:
+        Runs the backward pass of one micro-batch, for frameworks that call it themselves:
         ``lambda share: scaler.scale(share).backward()``, ``fabric.backward``.
 
     Returns
@@ -111,7 +111,7 @@ def _summed_tables(
         for batch in batches:
             with (
                 turn()
-            ):  # what another thread drew in between would not be drawn again in the second pass
+            ):  # numbers that another thread drew in between would be missing in the second pass
                 states.append(random_state())
                 part, logits = _tables(loss, model, batch, totals)
             dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
@@ -134,9 +134,9 @@ def _tables(
 def _class_totals(
     loss: EASTLoss, batches: list[tuple[Any, ...]], across: Reduce | None
 ) -> Reduce | None:
-    """Provide the class totals of all micro-batches, which a prior needs before the first pass.
+    """Compute the class totals of all micro-batches, which a prior needs before the first pass.
 
-    The loss asks for them through its sum over processes; here that sum also includes all micro-batches.
+    The loss obtains them from its sum over processes; here that sum also includes all micro-batches.
     """
     if not isinstance(loss.prior, Tensor):
         return None

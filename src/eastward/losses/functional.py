@@ -35,7 +35,7 @@ def metric_loss(
     reduce: Reduce | None = None,
     check_inputs: bool = True,
 ) -> Scalar:
-    r"""One minus a soft metric, differentiable in the logits.
+    r"""Compute one minus a soft metric, differentiable in the logits.
 
     .. math:: \ell(z, y) = 1 - M\Big(\sum_n w_n\, e_{y_n} g_T(\mathrm{softmax}(z_n))^\top\Big)
 
@@ -53,15 +53,18 @@ def metric_loss(
     temperature : Tensor or float, default=0.2
         In (0, 0.4]; smaller is closer to the hard metric and harder to train on.
     threshold : "top2", float or sequence of float, default="top2"
-        Dynamic, fixed, or a grid over which the metric is averaged. In binary and multilabel problems "top2" is 0.5.
+        Where the soft step lies. "top2" is halfway between the two largest probabilities of each sample (0.5 in binary
+        and multilabel problems). A number in (0, 1) fixes it; over a sequence of numbers the metric is averaged.
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
-        Heaviside approximation.
+        Shape of the soft step. "hard" gives the metric itself, without a gradient.
     detach_threshold : bool, default=False
-        Send no gradient through the dynamic threshold.
+        Send no gradient through the "top2" threshold.
     prior : sequence of float, optional
-        Class distribution that the metric is meant for, if batches are stratified.
+        Class frequencies that the metric is meant for, if your batches have others (stratified or resampled ones).
     absent : {"skip", "observed", "zero", "one"}, optional
-        How macro averages treat classes without true samples. None: as the metric was told, else "skip".
+        How macro averages treat classes without true samples. "skip" leaves them out; "observed" counts a class if it
+        was predicted, as scikit-learn does; "zero" and "one" give it that value. None uses the metric's own setting,
+        or "skip" if it has none.
     multilabel : bool, default=False
         Columns are independent labels.
     ignore_index : int or None, default=-100
@@ -69,9 +72,9 @@ def metric_loss(
     sample_weight : Tensor, optional
         ``(N,)`` or of the shape of the targets; weights the samples in the confusion matrix.
     reduce : callable, optional
-        Differentiable sum of tables over processes; :class:`EASTLoss` supplies it.
+        Function that sums tables over processes, differentiably. :class:`EASTLoss` passes one by itself.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range). False saves that time.
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Returns
     -------
@@ -114,8 +117,8 @@ def metric_loss(
     _check_reduce(caller, reduce)
     given = (logits, targets, sample_weight)
     between = Between(reduce)
-    looks = _checks.boolean(caller, "check_inputs", check_inputs)
-    return Steps(terms).loss(caller, given, temperature, between, check_inputs=looks)
+    checked = _checks.boolean(caller, "check_inputs", check_inputs)
+    return Steps(terms).loss(caller, given, temperature, between, check_inputs=checked)
 
 
 def _check_reduce(caller: str, reduce: object) -> None:

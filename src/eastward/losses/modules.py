@@ -26,7 +26,7 @@ __all__ = ["EASTLoss"]
 class EASTLoss(LossModule):
     r"""Any confusion-matrix metric as a training loss (Evaluation Aligned Surrogate Training).
 
-    The loss is one minus the metric of a soft confusion matrix, so its gradient points to a better metric. Use it
+    The loss is one minus the metric of a soft confusion matrix, so gradient descent raises that metric. Use it
     instead of ``torch.nn.CrossEntropyLoss()``, preferably on a network that cross-entropy has trained.
     :func:`metric_loss` computes the same loss as a function.
 
@@ -48,8 +48,8 @@ class EASTLoss(LossModule):
         Class frequencies that the metric is meant for, if your batches have others (stratified or resampled ones).
     absent : {"skip", "observed", "zero", "one"}, optional
         How macro averages treat a class without true samples in the batch. "skip" leaves it out; "observed" counts it
-        if it was predicted, as scikit-learn does; "zero" and "one" give it that value. None: as the metric was told,
-        ``metrics.get("f1_macro", absent="zero")``, else "skip".
+        if it was predicted, as scikit-learn does; "zero" and "one" give it that value. None uses the metric's own
+        setting, as in ``metrics.get("f1_macro", absent="zero")``, or "skip" if it has none.
     multilabel : bool, default=False
         Columns are labels that do not exclude each other.
     ignore_index : int or None, default=-100
@@ -62,13 +62,13 @@ class EASTLoss(LossModule):
         Sum the table over the processes of a ``torch.distributed`` job, so that the averaged gradient is that of
         one process with all the data. None turns it off.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range). False saves that time.
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
     subject_to : str or sequence of str, optional
         Constraints such as ``"recall[1] >= 0.9"``, with classes by index. You can bound any metric of one class
         (``recall``, ``precision``, ``specificity`` ...), ``predicted_rate``, or a metric of all classes. The loss
-        becomes :math:`1 - M - \sum_k \lambda_k (g_k - b_k)`. The multipliers :math:`\lambda_k` grow while decisions
-        of the last batches break a constraint, and shrink when there is room (Cotter et al. 2019). They change with
-        every call in training mode.
+        becomes :math:`1 - M - \sum_k \lambda_k (g_k - b_k)`. The multipliers :math:`\lambda_k` grow while the
+        decisions of the last batches violate a constraint, and shrink when there is room (Cotter et al. 2019). They
+        change with every call in training mode.
     multiplier_rate : float, default=0.05
         How far a multiplier moves in one batch, per unit of violation.
 
@@ -77,9 +77,9 @@ class EASTLoss(LossModule):
     temperature : Tensor
         A 0-d buffer: it moves with ``.to()`` and is saved in ``state_dict``. Assign a number to cool.
     running_tables : Tensor or None
-        The decayed tables, with ``running`` only.
+        The decayed tables; None without ``running``.
     asked : Multipliers or None
-        The constraints; ``asked.values`` are their multipliers, a buffer.
+        The constraints of ``subject_to``; their multipliers are the buffer ``asked.values``.
 
     Examples
     --------
@@ -211,21 +211,62 @@ class EASTLoss(LossModule):
         *,
         reduce: Reduce | None = None,
     ) -> Tensor:
-        """Compute the soft tables of one batch, ``(G, C, C)`` or ``(G, 4, C)``; they add up over batches.
+        """Compute the soft tables of one batch; they add up over batches.
 
-        ``reduce`` sums the masses of classes over processes, which a prior needs.
+        Parameters
+        ----------
+        logits : Tensor
+            ``(N, C)`` or ``(N, C, ...)`` for classes, ``(N,)`` or ``(N, 1)`` for a single logit, ``(N, L)`` for labels.
+        targets : Tensor
+            Class indices ``(N, ...)``; zeros and ones for a single logit or labels.
+        sample_weight : Tensor, optional
+            Weights ``(N,)``, or of the targets' shape.
+        reduce : callable, optional
+            Function that sums the masses of classes over processes, which only a prior needs.
+
+        Returns
+        -------
+        Tensor
+            One table for each of G thresholds: matrices ``(G, C, C)`` if the metric needs them, otherwise counts
+            ``(G, 4, C)`` (tp, fp, fn, tn).
         """
         tables = self.wide_tables((logits, targets, sample_weight), reduce=reduce)
         return tables.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
 
     def wide_tables(self, given: tuple[Any, Any, Any], *, reduce: Reduce | None = None) -> Tensor:
-        """Compute :meth:`tables` in float64, where sums of many batches keep their digits."""
+        """Compute :meth:`tables` in float64, where sums of many batches keep their digits.
+
+        Parameters
+        ----------
+        given : tuple
+            Logits, targets, and weights or None.
+        reduce : callable, optional
+            Function that sums the masses of classes over processes, which only a prior needs.
+
+        Returns
+        -------
+        Tensor
+            ``(G, C, C)`` or ``(G, 4, C)``, on devices that have float64.
+        """
         return self._steps().tables(
             "EASTLoss", given, self.temperature, reduce=reduce, check_inputs=self.check_inputs
         )
 
     def loss_at(self, tables: Tensor, *, dtype: torch.dtype | None = None) -> Scalar:
-        """Compute the loss from tables alone, in ``dtype`` (None: that of the tables)."""
+        """Compute the loss from the tables of a batch, or of many batches together.
+
+        Parameters
+        ----------
+        tables : Tensor
+            Tables as :meth:`tables` returns them.
+        dtype : torch.dtype, optional
+            Dtype of the computation; by default that of the tables.
+
+        Returns
+        -------
+        Tensor
+            The loss, 0-d.
+        """
         wanted = tables.dtype if dtype is None else dtype
         return self._steps().at_table(tables, dtype=wanted, warn=self.check_inputs)
 

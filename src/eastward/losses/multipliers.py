@@ -1,9 +1,9 @@
-r"""Constraints during training: multipliers that grow while a constraint is broken.
+r"""Constraints during training: multipliers that grow while a constraint is violated.
 
 .. math:: L = 1 - M(C) - \sum_k \lambda_k\,\big(g_k(C) - b_k\big), \qquad \lambda_k \ge 0
 
 Gradients flow through the soft table :math:`C`. The multipliers follow the *hard* table of decisions, because
-decisions may break a constraint that soft memberships seem to keep (the proxy-Lagrangian of Cotter et al. 2019).
+decisions may violate a constraint that soft memberships seem to satisfy (the proxy-Lagrangian of Cotter et al. 2019).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Multipliers"]
 CALLER = "EASTLoss"
 # Constraints are judged by about the last twenty batches: one batch has too few rows of a rare class.
 DECAY = 0.95
-# Otherwise a constraint that cannot be kept would drown the metric.
+# Otherwise a constraint that cannot be satisfied would drown the metric.
 LARGEST = 100.0
 
 
@@ -73,15 +73,19 @@ class Multipliers(nn.Module):
         if size not in self._parsed:
             found = parse_constraints(CALLER, self.texts, size)
             if any(one.name == "coverage" for one in found):
-                expected = "about rows that are all decided"
+                expected = "a constraint other than coverage"
                 _checks.fail(
-                    CALLER, "subject_to", expected, "a coverage", "Tune the decision for it."
+                    CALLER,
+                    "subject_to",
+                    expected,
+                    "a bound on coverage",
+                    "Tune the decision for it.",
                 )
             self._parsed[size] = found
         return self._parsed[size]
 
     def bonus(self, table: Tensor) -> Tensor:
-        """Compute what the constraints add to the metric at a table ``(C, C)``: multipliers times slack."""
+        """Compute the term that the constraints add to the metric at a table ``(C, C)``: multipliers times slack."""
         pairs = zip(self.constraints(len(table)), self.values, strict=True)
         return torch.stack([weight.to(table) * one.slack(table) for one, weight in pairs]).sum()
 
@@ -116,7 +120,7 @@ class Multipliers(nn.Module):
         self.values = new_buffer(moved.clamp(0.0, LARGEST))
 
     def added_to(self, metric: Metric) -> Metric:
-        """Return the metric plus what the constraints add."""
+        """Return the metric plus the term of the constraints."""
         return Metric(
             metric.name,
             _Lagrangian(metric, self),
@@ -127,13 +131,13 @@ class Multipliers(nn.Module):
 
 
 class _Lagrangian:
-    """A metric plus what the constraints add, as a function of the matrix."""
+    """A metric plus the term of the constraints, as a function of the matrix."""
 
     def __init__(self, metric: Metric, multipliers: Multipliers) -> None:
         self.metric, self.multipliers = metric, multipliers
 
     def __call__(self, confusion: Tensor | Counts) -> Tensor:
-        """Evaluate the metric plus what the constraints add."""
+        """Evaluate the metric plus the term of the constraints."""
         table = confusion if isinstance(confusion, Tensor) else confusion.tp
         bonus = self.multipliers.bonus(table)
         value: Tensor = self.metric(confusion)

@@ -138,20 +138,20 @@ class AUROCLoss(_GridLoss):
     Parameters
     ----------
     thresholds : int or sequence of float, default=9
-        How many thresholds, evenly spaced inside (0, 1), or the thresholds themselves. The default is the papers'
-        0.1 ... 0.9.
+        The number of thresholds, evenly spaced inside (0, 1), or the thresholds themselves. The default is the papers'
+        grid 0.1 ... 0.9.
     temperature : float, default=0.2
-        Of the step.
+        Width of the soft step, in (0, 0.4].
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
-        Heaviside approximation.
+        Shape of the soft step. "hard" has no gradient.
     multilabel : bool, default=False
-        Columns are independent labels.
+        Columns are labels that do not exclude each other.
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     process_group : "auto", None or ProcessGroup, default="auto"
-        Sum the counts over processes.
+        Sum the counts over the processes of a ``torch.distributed`` job. None turns it off.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----
@@ -177,19 +177,20 @@ class AveragePrecisionLoss(_GridLoss):
     Parameters
     ----------
     thresholds : int or sequence of float, default=9
-        How many thresholds, evenly spaced inside (0, 1), or the thresholds themselves.
+        The number of thresholds, evenly spaced inside (0, 1), or the thresholds themselves. The default is the papers'
+        grid 0.1 ... 0.9.
     temperature : float, default=0.2
-        Width of the soft step.
+        Width of the soft step, in (0, 0.4].
     step : {"linear", "sigmoid", "hard"} or callable, default="linear"
-        Shape of the soft step.
+        Shape of the soft step. "hard" has no gradient.
     multilabel : bool, default=False
         Columns are labels that do not exclude each other.
     ignore_index : int or None, default=-100
         Samples with this target are left out.
     process_group : "auto", None or ProcessGroup, default="auto"
-        Sum the counts over processes.
+        Sum the counts over the processes of a ``torch.distributed`` job. None turns it off.
     check_inputs : bool, default=True
-        Check the values, too (NaN, labels out of range).
+        Check values as well as types and shapes: NaN, labels out of range. False saves the time of these checks.
 
     Notes
     -----

@@ -22,7 +22,7 @@ __all__ = ["StackedLoss"]
 
 
 class StackedLoss:
-    """One minus the metric for each of K models, without checks of values.
+    """One minus the metric for each of K models; input values are not checked.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Metrics of a confusion matrix: one formula each, for soft and hard matrices alike.
+"""Metrics of a confusion matrix, with one formula each for soft and hard matrices alike.
 
 A metric is any callable from a confusion matrix to a 0-d tensor. For hard (one-hot) memberships the functions here
 give scikit-learn's values. For soft ones they are differentiable, which makes them losses.

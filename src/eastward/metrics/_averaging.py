@@ -1,4 +1,4 @@
-"""Average per-class values to one number, in one way for all metrics."""
+"""Average the values of classes into one number; all metrics share this code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""Metrics of the table as a whole: accuracy, balanced accuracy, correlation, kappa, G-mean, cost.
 
-They are written in tp, fp, fn, tn, too. A difference such as :math:`s^2 - \sum_k t_k^2` loses its digits when one
-class dominates; the equal sum :math:`\sum_k (tp_k + fn_k)(fp_k + tn_k)` does not.
+The formulas use tp, fp, fn and tn. A difference such as :math:`s^2 - \sum_k t_k^2` loses its digits when one class
+dominates; the equal sum :math:`\sum_k (tp_k + fn_k)(fp_k + tn_k)` does not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def accuracy(confusion: Tensor | Counts) -> Tensor:
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
 
     Returns
     -------
@@ -69,9 +69,10 @@ def balanced_accuracy(confusion: Tensor | Counts, *, absent: str = "skip") -> Te
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     absent : {"skip", "observed", "zero", "one"}, default="skip"
-        Classes without true samples; skipping them is scikit-learn's rule here.
+        How to treat classes without true samples: "skip" leaves them out (scikit-learn's rule here), "observed" counts
+        those that were predicted, "zero" counts all of them as 0, "one" as 1.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def matthews_corrcoef(confusion: Tensor | Counts) -> Tensor:
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
 
     Returns
     -------
@@ -135,15 +136,15 @@ def cohen_kappa(confusion: Tensor | Counts, weights: str | None = None) -> Tenso
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted. Weights need the matrix. Multilabel counts give the mean over
-        the labels where it is defined.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts. Weights need the matrix. For
+        multilabel counts, kappa is the mean over the labels where it is defined.
     weights : {None, "linear", "quadratic"}, default=None
-        How disagreement grows with the distance of ordered classes.
+        How the penalty grows with the distance between ordered classes: not at all, linearly or quadratically.
 
     Returns
     -------
     Tensor
-        0-d in [-1, 1]; 0 when it is undefined (a single class, always predicted).
+        0-d in [-1, 1]; 0 if kappa is undefined (a single class, always predicted).
 
     Examples
     --------
@@ -170,9 +171,10 @@ def geometric_mean(confusion: Tensor | Counts, *, absent: str = "observed") -> T
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples. With "observed" or "zero", their recall of 0 makes the mean 0.
+        How to treat classes without true samples: "observed" counts those that were predicted, "skip" leaves all of
+        them out, "zero" counts all of them as 0, "one" as 1. A class that counts with a recall of 0 makes the mean 0.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """An average of quotients and its slope at small tables: in loops where numba compiles them, in arrays elsewhere.
 
-What happens to one class is written once, in :func:`of_class`, which takes numbers as well as arrays of classes. Loops
+The formula of one class is written once, in :func:`of_class`, which takes numbers as well as arrays of classes. Loops
 over plain numbers compile in two seconds. Array expressions, which :func:`in_arrays` would be for numba, take half a
 minute.
 """
@@ -42,7 +42,7 @@ def of_class(
     absent: int,
     floor: _Value,
 ) -> tuple[_Value, _Value, _Value, _Value, _Value, _Value]:
-    """The value of a class, its derivative by each of the four counts, and its weight in the average."""
+    """Compute the value of a class, its derivative by each of the four counts, and its weight in the average."""
     value = offset + 0.0 * tp
     by_tp = by_fp = by_fn = by_tn = 0.0 * tp
     power = 1.0 / lower.shape[1]
@@ -125,7 +125,7 @@ def fill_classes(
     weights: np.ndarray,
     slope: np.ndarray,
 ) -> float:
-    """Write values, weights and derivatives of all classes, or of all classes pooled; the mass of the table."""
+    """Write values, weights and derivatives of all classes, separate or pooled; return the mass of the table."""
     upper, lower, factor, offset, average, absent = given
     pooled, size = np.zeros(4), table.shape[1]
     for k in range(4):
@@ -146,7 +146,7 @@ def fill_classes(
 
 
 def average_of(values: np.ndarray, weights: np.ndarray, average: int, floor: float) -> float:
-    """The average of classes; their weights become its derivatives by their values."""
+    """Average the values of classes; their weights are overwritten by the derivatives of the average."""
     total = weights.sum()
     none = total <= (floor if average == _WEIGHTED else VANISHED)
     merit, logs, lost = 0.0, 0.0, none
@@ -156,7 +156,7 @@ def average_of(values: np.ndarray, weights: np.ndarray, average: int, floor: flo
         logs += np.log(max(values[c], SMALLEST_FACTOR)) * weights[c]
         lost = lost or (values[c] <= VANISHED and weights[c] > 0.0)
     if average == _GEOMETRIC:
-        # A class that is lost makes the mean zero; no class at all, too.
+        # A class of value zero makes the mean zero; so does the lack of any class.
         merit = 0.0 if lost else np.exp(logs)
         for c in range(len(values)):
             steep = values[c] >= SMALLEST_FACTOR
@@ -176,10 +176,10 @@ def in_arrays(
     value: np.ndarray,
     derivative: np.ndarray,
 ) -> tuple[float, bool]:
-    """Write values ``(R,)`` and derivatives ``(R, 4, C)`` times ``scale``; the mean value, and if a table is empty."""
+    """Write values ``(R,)`` and derivatives ``(R, 4, C)`` times ``scale``; return the mean and if a table is empty."""
     masses = tables.sum(axis=(1, 2))
     counts = tables.sum(axis=2, keepdims=True) if average == _MICRO else tables
-    # Of the mass of one class's table: as in :func:`~eastward.metrics._averaging.normalised_counts`.
+    # Relative to the mass of one class's table, as in :func:`~eastward.metrics._averaging.normalised_counts`.
     floor = masses[:, None] * (VANISHED / tables.shape[2])
     tp, fp, fn, tn = counts.transpose(1, 0, 2)
     values, *slope, weights = of_class(
@@ -202,7 +202,7 @@ def in_arrays(
 
 @functools.cache
 def fastest() -> Any:
-    """The loops, compiled, where there is a compiler: a tenth of the time for a table of a few classes."""
+    """Return the compiled loops if numba is installed: they take a tenth of the time for a table of a few classes."""
     if importlib.util.find_spec("numba") is None:
         return in_arrays
     numba = importlib.import_module("numba")

@@ -85,7 +85,7 @@ def _closed_form_of_cells(metric: Metric, num_classes: int) -> Form | None:
     if function is agreement.expected_cost:
         cells = agreement.cost_cells(num_classes, options.get("cost"), blank)
     elif function is agreement.cohen_kappa and options.get("weights") is not None:
-        metric(blank)  # It reports bad options.
+        metric(blank)  # The metric itself reports bad options.
         cells = agreement.kappa_cells(num_classes, options["weights"], blank)
     else:
         return None

@@ -11,11 +11,11 @@ from eastward import _checks
 
 __all__ = ["advice_for_name", "check_takes_a_matrix"]
 
-# Metrics of an order or of probabilities; a confusion matrix holds decisions only.
+# Metrics that judge a ranking or probabilities; a confusion matrix contains only decisions.
 RANKINGS = ("roc_auc", "auroc", "auc", "average_precision", "pr_auc", "auprc")
 PROBABILITIES = ("log_loss", "logloss", "cross_entropy", "brier", "ece")
 RANKING_LOSSES = {"auroc": "AUROCLoss", "roc_auc": "AUROCLoss", "auc": "AUROCLoss"}
-# scikit-learn's functions with another name here.
+# Functions of scikit-learn that have another name here.
 NAMES = {
     "f1_score": "f1",
     "fbeta_score": "f_beta",
@@ -31,7 +31,7 @@ AVERAGED = ("f1", "precision", "recall", "jaccard")
 
 
 def advice_for_name(name: object) -> str:
-    """Say what to use instead of ``name``, if it judges probabilities or an order; otherwise return nothing.
+    """Say what to use instead of ``name``, if it judges probabilities or a ranking; otherwise return "".
 
     Examples
     --------
@@ -67,7 +67,7 @@ def check_takes_a_matrix(metric: Callable[..., Any], caller: str) -> None:
 
 
 def _own_name(name: str, options: dict[str, Any]) -> str:
-    """What one of scikit-learn's functions is called here, as advice; nothing if it has no counterpart."""
+    """Return advice that names the counterpart of a scikit-learn function; "" if there is none."""
     known = NAMES.get(name, "")
     if known in AVERAGED and "average" not in options:
         return f"Use metric={known!r} for two classes, {known + '_macro'!r} for more."
@@ -96,7 +96,10 @@ def _scikit_learns(metric: Any) -> tuple[str, dict[str, Any]]:
 def _required_arguments(metric: Callable[..., Any]) -> int:
     try:
         parameters = inspect.signature(metric).parameters.values()
-    except (TypeError, ValueError):  # written in C, without a signature; calling it will tell
+    except (
+        TypeError,
+        ValueError,
+    ):  # written in C, without a signature; a wrong call raises its own error
         return 1
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.default is inspect.Parameter.empty and p.kind in places for p in parameters)

@@ -39,9 +39,9 @@ class Products:
     Attributes
     ----------
     above : tuple of (linear, linear)
-        Products that are added up.
-    below : tuple of such tuples
-        One or two of them.
+        Pairs of linear forms, whose products are added up.
+    below : tuple of tuples of (linear, linear)
+        One or two denominators, each a sum of products.
 
     Examples
     --------

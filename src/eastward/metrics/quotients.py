@@ -55,7 +55,7 @@ class Quotients:
         Each four coefficients, of tp, fp, fn and tn: numbers, or one number for each class. Two denominators stand for
         their geometric mean.
     factor, offset : float
-        As above.
+        The sum of quotients is multiplied by ``factor``, and ``offset`` is added.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class ClosedForm:
     average : {"binary", "macro", "micro", "weighted", "geometric"}
         How classes become one number.
     absent : {"skip", "observed", "zero", "one"}
-        Classes without true samples, as in :mod:`eastward.metrics.rates`.
+        Policy for classes without true samples; see :mod:`eastward.metrics.rates`.
 
     Examples
     --------
@@ -172,8 +172,8 @@ class ClosedForm:
     ) -> tuple[np.ndarray, np.ndarray, float, bool]:
         """Compute values ``(R,)`` of counts ``(R, 4, C)``, slopes times ``scale``, the mean, and whether one is empty.
 
-        The masses of true classes do not depend on the model. So what the derivatives by tp and fn, or by fp and tn,
-        have in common is left out.
+        The masses of true classes do not depend on the model. So the common part of the derivatives by tp and fn, and
+        by fp and tn, is left out.
         """
         values, slope = np.empty(len(tables)), np.empty(tables.shape)
         mean, empty = self._evaluate(tables, *self._given, scale, values, slope)

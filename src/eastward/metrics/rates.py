@@ -54,11 +54,14 @@ def precision(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -82,11 +85,14 @@ def recall(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -105,16 +111,19 @@ def recall(
 def specificity(
     confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
 ) -> Tensor:
-    r"""Share of the other samples that are left alone: :math:`tn / (tn + fp)`.
+    r"""Share of the samples of other classes that are not predicted as the class: :math:`tn / (tn + fp)`.
 
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -144,15 +153,18 @@ def f_beta(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     beta : float, sequence of float, or mapping from class to float, default=1.0
-        How many times recall counts as much as precision: below 1 favours precision, above 1 recall. Pass one number
+        How many times as much recall counts as precision: below 1 favours precision, above 1 recall. Pass one number
         for all classes, one per class, or ``{class: beta}`` with 1 for the others (the papers' preference for one
         class). Values per class cannot be micro-averaged.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -186,11 +198,14 @@ def f1(confusion: Tensor | Counts, average: str = "macro", *, absent: str = "obs
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -214,11 +229,14 @@ def jaccard(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number; ``"macro"`` is the mean IoU of segmentation.
+        "binary": class 1 of two; "macro": mean over classes (the mean IoU of segmentation); "weighted": mean weighted
+        by true mass; "micro": formula of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -242,11 +260,14 @@ def fowlkes_mallows(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -265,18 +286,21 @@ def fowlkes_mallows(
 def informedness(
     confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
 ) -> Tensor:
-    r"""Youden's J, how much better than chance samples are found: :math:`recall + specificity - 1`.
+    r"""Youden's J, how much better than chance the classes are told apart: :math:`recall + specificity - 1`.
 
     With two classes both have the same value, so the macro average is the binary one.
 
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------
@@ -295,7 +319,7 @@ def informedness(
 def markedness(
     confusion: Tensor | Counts, average: str = "macro", *, absent: str = "observed"
 ) -> Tensor:
-    r"""How much more than chance a prediction tells: :math:`precision + npv - 1`.
+    r"""How much more reliable than chance predictions are: :math:`precision + npv - 1`.
 
     The negative predictive value is :math:`npv = tn / (tn + fn)`. With two classes both have the same value, so
     the macro average is the binary one.
@@ -303,11 +327,14 @@ def markedness(
     Parameters
     ----------
     confusion : Tensor or Counts
-        ``(C, C)``, rows true and columns predicted.
+        ``(C, C)`` matrix, rows true and columns predicted; or one-vs-rest counts.
     average : {"binary", "macro", "micro", "weighted", "none"}, default="macro"
-        How classes become one number.
+        "binary": class 1 of two; "macro": mean over classes; "weighted": mean weighted by true mass; "micro": formula
+        of the summed counts; "none": one value for each class.
     absent : {"observed", "skip", "zero", "one"}, default="observed"
-        Classes without true samples in a macro average.
+        How a macro average treats classes without true samples: "observed" counts those that were predicted
+        (scikit-learn's rule), "skip" leaves them out, "zero" counts all at their value (0 if undefined), "one" counts
+        all as 1.
 
     Returns
     -------

@@ -25,7 +25,7 @@ __all__ = ["Metric", "as_metric", "get", "names"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of the confusion matrix, with all that a loss needs to know.
+    """A metric of the confusion matrix, with the properties that a loss needs to know.
 
     Attributes
     ----------
@@ -207,7 +207,12 @@ _F_NAME = re.compile(r"f(?P<beta>\d+(?:\.\d+)?)(?:_(?P<average>macro|micro|weigh
 
 
 def names() -> list[str]:
-    """List all metric names in alphabetical order; they are scikit-learn's scorer names where one exists.
+    """List all metric names; they are scikit-learn's scorer names where one exists.
+
+    Returns
+    -------
+    list of str
+        The names, in alphabetical order.
 
     Examples
     --------
@@ -223,8 +228,8 @@ def get(name: str, **options: Any) -> Metric:
     Parameters
     ----------
     name : str
-        One of :func:`names`, in upper or lower case; besides, ``f<beta>`` with any number and average, such as
-        ``"f2"`` or ``"f0.5_macro"``; and the value of one class by its index, ``"f1[0]"`` or ``"recall[2]"``.
+        One of :func:`names`, in upper or lower case. ``f<beta>`` also takes any number and average, such as ``"f2"``
+        or ``"f0.5_macro"``. An index in brackets selects the value of one class: ``"f1[0]"``, ``"recall[2]"``.
     **options
         Keyword arguments of the metric's function, for example ``beta=2`` or ``cost=table``.
 
@@ -275,13 +280,19 @@ def as_metric(
     Parameters
     ----------
     metric : str, Metric or callable
-        What to turn into a :class:`Metric`.
+        A metric's name, a :class:`Metric`, or a function of a confusion matrix.
     caller : str, default="EASTLoss"
-        Whose argument it is, for error messages.
+        Function name to show in error messages.
     classes : sequence, optional
-        Labels in the order of the classes, by which a name such as ``"f1[fraud]"`` may call one; by default its index.
+        Labels in the order of the classes, so that a name such as ``"f1[fraud]"`` can use one. Without them, use its
+        index.
     **options
         Options of a metric that is given by its name.
+
+    Returns
+    -------
+    Metric
+        The metric, with its options bound.
 
     Examples
     --------
@@ -331,7 +342,7 @@ def class_index(
     classes: Sequence[Any] | None,
     size: int | None = None,
 ) -> int:
-    """The index of the class that is written ``label``: its label, or its index where labels are no numbers.
+    """Find the index of the class written as ``label``: a label, or an index if the labels are not numbers.
 
     Examples
     --------
@@ -356,7 +367,7 @@ def class_index(
 
 
 def _plain_name(name: Any) -> Any:
-    """Normalise a name: lower case, underscores for hyphens and blanks."""
+    """Normalise a name: lower case, with underscores for hyphens and spaces."""
     return re.sub(r"[-\s]+", "_", name.strip().lower()) if isinstance(name, str) else name
 
 
