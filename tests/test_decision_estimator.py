@@ -35,6 +35,7 @@ from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CH
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eastward import metrics
+from eastward.decisions import prediction_sets
 from eastward.estimators.tuned import TunedDecisionClassifierCV
 
 # scikit-learn names them for its classifiers with thresholds, for the same reason.
@@ -202,12 +203,30 @@ def test_other_frequencies_move_the_decisions(four_classes):
 
 
 @pytest.mark.parametrize("by_class", [False, True])
-def test_sets_hold_the_true_class_as_often_as_asked_for(four_classes, by_class):
+def test_prediction_sets_reach_the_requested_coverage(four_classes, by_class):
     X, X_test, y, y_test = four_classes
     sets = quick(GaussianNB()).fit(X, y).predict_set(X_test, coverage=0.8, by_class=by_class)
     assert sets.shape == (len(X_test), 4)
     # 150 test rows: two standard errors are 0.065.
     assert sets[np.arange(len(y_test)), y_test].mean() >= 0.8 - 0.065
+
+
+def test_sets_follow_other_frequencies(four_classes):
+    X, X_test, y, _ = four_classes
+    model = quick(GaussianNB()).fit(X, y)
+    same = model.with_prior(model.decision_.prior)
+    np.testing.assert_array_equal(same.predict_set(X_test), model.predict_set(X_test))
+    moved = model.with_prior([0.1, 0.1, 0.1, 0.7])
+    sets = moved.predict_set(X_test)
+    assert sets[:, 3].sum() > model.predict_set(X_test)[:, 3].sum()
+    frequencies = np.bincount(model.held_out_.codes) / len(model.held_out_.codes)
+    expected = prediction_sets(
+        moved.calibration_.apply(model.held_out_.probabilities),
+        model.held_out_.codes,
+        0.9,
+        sample_weight=(np.array([0.1, 0.1, 0.1, 0.7]) / frequencies)[model.held_out_.codes],
+    )
+    np.testing.assert_array_equal(sets, expected.sets(moved.predict_proba(X_test)))
 
 
 def test_baseline_is_the_score_of_cross_fitted_predictions(four_classes):
@@ -478,7 +497,7 @@ def bad(model, message, error=ValueError):
         bad(quick(GaussianNB(), coverage=1.5), "coverage .* strictly between 0 and 1"),
         bad(quick(GaussianNB(), confidence=95), "confidence .* strictly between 0 and 1"),
         bad(quick(GaussianNB(), on_infeasible="warn"), "on_infeasible .* must be one of 'raise'"),
-        bad(quick(GaussianNB(), calibrate="isotonic"), "calibrate .* for two classes"),
+        bad(quick(GaussianNB(), calibrate="isotonic"), "calibrate .* for more than two classes"),
         bad(quick(GaussianNB(), n_bags=0), "n_bags .* must be >= 1"),
         bad(quick(GaussianNB(), cost=[[0, 1], [1, 0]]), r"cost .* of shape \(4, 4\)"),
         bad(quick(GaussianNB(), abstain_cost=-1.0), "abstain_cost .* must be >= 0"),

@@ -11,7 +11,7 @@ from eastward.decisions import estimating
 
 
 def problem(counts, seed=0, signal=1.0):
-    """Log-probabilities of a fair model, and labels: so many rows of each class."""
+    """Log-probabilities of a fair model, and labels with the given number of rows of each class."""
     rng = np.random.default_rng(seed)
     targets = np.repeat(np.arange(len(counts)), counts)
     prior = np.maximum(counts, 0.5) / np.sum(counts)

@@ -93,7 +93,7 @@ class TableModel:
         Fitted, from :func:`~eastward.data.make_vectorizer`.
     task : dict
         ``target``, ``columns`` (name and kind of each feature), ``judged_by`` (the metric, for classifiers that do not
-        store it), and anything else worth keeping.
+        store it), and any further facts to store.
     """
 
     def __init__(self, classifier: Any, vectorizer: Pipeline, task: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class TableModel:
 
     @property
     def decision(self) -> Decision | None:
-        """How probabilities become labels; None for the most probable class."""
+        """The decision that turns probabilities into labels; None for the most probable class."""
         own: Decision | None = getattr(self.classifier, "decision_", None)
         return own
 
@@ -181,12 +181,12 @@ class TableModel:
         Returns
         -------
         TableModel
-            Its decision and its probabilities are adjusted to those frequencies.
+            A model whose decision and probabilities are adjusted to those frequencies.
         """
         if not hasattr(self.classifier, "with_prior"):
             got = type(self.classifier).__name__
             advice = "Train it with one of eastward's methods, such as --method ensemble."
-            expected = "a model whose decision can be moved"
+            expected = "a model whose decision can be adapted"
             _checks.fail("predict", "--prior", expected, got, advice)
         moved = self.classifier.with_prior(prior, probabilities)
         return TableModel(moved, self.vectorizer, self.task)
@@ -247,7 +247,7 @@ def load_model(folder: Any) -> TableModel:
 
 
 def _parts(folder: Path) -> list[str]:
-    """List the files that task.json has digests of: the preprocessing, and all that the classifier wrote."""
+    """List the files that task.json has digests of: the preprocessing, and all files of the classifier."""
     files = [path for path in (folder / MODEL).rglob("*") if path.is_file()]
     files += [folder / PREPROCESSING] if (folder / PREPROCESSING).is_file() else []
     return sorted(path.relative_to(folder).as_posix() for path in files)
@@ -275,13 +275,13 @@ def _read_task(folder: Path) -> dict[str, Any]:
             "load_model", "folder", f"of format {FORMAT} or older", got, "Update eastward."
         )
     if wrong := _wrong_entry(task):
-        got = f"{folder} with nonsense under {wrong!r} in {TASK}"
+        got = f"{folder} with an unusable entry {wrong!r} in {TASK}"
         _checks.fail("load_model", "folder", "a model folder", got, "Train again.")
     return task
 
 
 def _wrong_entry(task: dict[str, Any]) -> str | None:
-    """Find the first entry that is not of the kind that :func:`save_model` writes."""
+    """Find the first entry whose type is not the one that :func:`save_model` writes."""
     columns, labels = task.get("columns"), task.get("renamed_labels", {})
     sound = {
         "format": isinstance(task["format"], int),

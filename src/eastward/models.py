@@ -1,4 +1,4 @@
-"""The papers' networks have left the package; until 0.3 this module says where they are."""
+"""The papers' networks have moved to ``papers.networks``; until 0.3 this module says so."""
 
 from __future__ import annotations
 

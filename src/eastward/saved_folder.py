@@ -44,7 +44,7 @@ __all__ = [
 
 BROKEN = (OSError, ValueError, KeyError, TypeError)
 
-# A folder that is being replaced is waited for: a second in all.
+# How long to wait for a folder that is being replaced: one second in total.
 TRIES, PAUSE = 50, 0.02
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class SavedFolder:
     header : str
         Name of the JSON document.
     called : str
-        Its name in messages.
+        Name of the estimator in messages.
     format : int
         Newest format that this version can read, and the one it writes.
     """
@@ -116,7 +116,7 @@ class SavedFolder:
             shutil.rmtree(old, ignore_errors=True)
 
     def _check_ours(self, path: Path) -> None:
-        """Refuse to replace something else; what another thread exchanges meanwhile is looked at again."""
+        """Refuse to replace anything else; check again if another thread replaces the folder meanwhile."""
         while (before := _identity(path)) is not None and not self._is_ours(path):
             if _identity(path) != before:
                 continue

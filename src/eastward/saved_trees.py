@@ -1,7 +1,7 @@
 """Check trees of scikit-learn that come from a file of unknown origin.
 
 scikit-learn follows the indices of nodes without a check, so a forged file could make it read foreign memory. skops
-leaves it to the reader whether to trust these tables. Here they are checked before anything follows them.
+leaves it to the reader whether to trust these tables. Here their indices are checked before they are used.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ def are_sound(model: Any, num_classes: int) -> bool:
     Parameters
     ----------
     model : estimator
-        An estimator of scikit-learn that was just loaded; one without trees is sound.
+        An estimator of scikit-learn that was loaded from a file; one without trees is sound.
     num_classes : int
         How many classes each leaf of a forest must count.
 
     Returns
     -------
     bool
+        True if all indices are valid.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def _exist(positions: Any, count: int) -> bool:
 
 
 def skops_io() -> Any:
-    """Load skops when a file is read or written: it asks for every class of scikit-learn, half a second in all."""
+    """Load skops only when it is needed, because it imports all of scikit-learn, which takes half a second."""
     return importlib.import_module("skops.io")
 
 
@@ -96,18 +97,16 @@ def check_types(path: Path, estimator: Any, caller: str, trusted: Sequence[str] 
     if foreign:
         expected = "made of parts of eastward and scikit-learn"
         got = f"a {type(estimator).__name__} with {', '.join(foreign[:3])}"
-        advice = (
-            "A folder must open without running anybody's code; keep this one with your own tools."
-        )
+        advice = "A folder must open without running anybody's code; save this model with your own tools."
         _checks.fail(caller, "classifier", expected, got, advice)
 
 
 def load_parts(path: Path, trusted: Sequence[str] = ()) -> Any:
-    """Load the estimator in a skops file, and check its trees before anything follows them."""
+    """Load the estimator in a skops file, and check its trees before they are used."""
     has_trees = set(skops_io().get_untrusted_types(file=path)) & set(NODE_TYPES)
     estimator = skops_io().load(path, trusted=[*NODE_TYPES, *trusted])
     if has_trees and not any(hasattr(estimator, name) for name in TREES):
-        raise ValueError("its trees are where nobody looks for them")
+        raise ValueError("its trees are in an unexpected attribute")
     if not are_sound(estimator, len(estimator.classes_)):
         raise ValueError("its trees have branches that lead nowhere")
     return estimator

@@ -64,7 +64,7 @@ def test_a_map_has_to_gain_more_than_one_and_a_half_standard_errors(gain, expect
     assert KINDS[place] == expected
 
 
-def test_curves_that_no_scale_mends_are_isotonic():
+def test_an_isotonic_curve_is_chosen_where_scaling_does_not_help():
     true, targets = made_up(8000, 2, prior=[0.5, 0.5])
     bent = torch.where(true[:, 1] < 0.5, 0.3 * true[:, 1], 0.9 + 0.1 * (true[:, 1] - 0.5))
     found = fit_calibration(torch.stack([1 - bent, bent], 1), targets)
@@ -108,7 +108,7 @@ def test_probabilities_of_zero_and_one_are_survived():
 
 
 BAD = {
-    "for two classes": lambda p, y: fit_calibration(p, y, "isotonic"),
+    "for more than two classes": lambda p, y: fit_calibration(p, y, "isotonic"),
     "one of 'auto'": lambda p, y: fit_calibration(p, y, "platt"),
     "rows that sum to one": lambda p, y: fit_calibration(2 * p / 3, y),
     r"shape \(N, 3\)": lambda p, y: fit_calibration(p, y, "vector").apply(p[:, :2]),

@@ -169,7 +169,7 @@ def test_coverage_leaves_the_unclear_rows_and_no_more():
     assert float(clearest_left) <= float(probabilities.max(1).values[~left].min()) + 1e-9
 
 
-def test_what_cannot_be_shown_is_an_error_with_the_best_value():
+def test_a_constraint_that_cannot_be_proven_is_an_error_with_the_best_value():
     probabilities, targets = made_up(200, 2, tail=2.0)
     rows = int((targets == 1).sum())
     reachable = 0.05 ** (1 / rows)
@@ -187,7 +187,7 @@ def test_what_cannot_be_shown_is_an_error_with_the_best_value():
 
 
 @pytest.mark.parametrize(("bound", "words"), [(0.9, "≥ 0.90"), (0.999, "≥ 0.999"), (1, "≥ 1.00")])
-def test_a_bound_is_said_as_it_was_written(bound, words):
+def test_a_bound_is_printed_as_it_was_written(bound, words):
     (constraint,) = parse_constraints("f", f"recall[1] >= {bound}", 2)
     kept = constraint.judged(torch.tensor([[50.0, 0.0], [0.0, 50.0]]), 0.95)
     assert f"recall[1] {words} " in str(kept)

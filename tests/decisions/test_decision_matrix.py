@@ -144,7 +144,7 @@ def test_without_evidence_the_most_probable_class_stays():
 @pytest.mark.parametrize(
     ("rows_of_rarest", "expected"), [(40, "the most probable class"), (6, "the largest of")]
 )
-def test_what_many_held_out_rows_call_clearly_worse_is_not_used(rows_of_rarest, expected):
+def test_a_decision_that_many_held_out_rows_find_worse_is_not_used(rows_of_rarest, expected):
     # The third class looks likely in rows that are never its own, so the most probable class is always right.
     groups = [(0.97, 0.02, 0.01)] * 8 + [(0.1, 0.85, 0.05)] * 4 + [(0.2, 0.1, 0.7)]
     groups += [(0.55, 1e-6, 0.45)] * 2
@@ -153,7 +153,23 @@ def test_what_many_held_out_rows_call_clearly_worse_is_not_used(rows_of_rarest, 
     options = DecisionOptions(metrics.get("f1_macro"), calibrate="none")
     found = fit_decision("f", held, [0, 1, 2], options)
     assert str(found.decision).startswith(expected)
-    assert ("noisy judge" in found.report["sentences"][1]) == (rows_of_rarest == 6)
+    assert ("estimate is noisy" in found.report["sentences"][1]) == (rows_of_rarest == 6)
+
+
+def test_folds_that_cannot_tell_do_not_reject_a_decision():
+    """If every fold misses a rare class, the geometric mean is zero before and after: that is no evidence."""
+    rng, centres = np.random.default_rng(30), np.array([[0.0, 0.0], [1.5, 0.0], [0.7, 0.7]])
+    codes = np.repeat([0, 1, 2], [80, 30, 6])
+    points = rng.normal(size=(len(codes), 2)) + centres[codes]
+    scores = -0.5 * ((points[:, None] - centres) ** 2).sum(-1) + np.log([80, 30, 6])
+    held = HeldOut(scores, codes)
+    options = DecisionOptions(metrics.get("geometric_mean"), calibrate="none")
+    found = fit_decision("test", held, [0, 1, 2], options)
+    assert found.report["baseline"] == found.report["tuned"] == 0
+    asked = ew.tune_decision(held.probabilities, codes, "geometric_mean")
+    torch.testing.assert_close(
+        torch.tensor(found.decision.matrix), torch.tensor(asked.matrix), check_dtype=False
+    )
 
 
 def test_equal_weights_change_nothing_and_repeated_rows_are_weights():
@@ -165,7 +181,7 @@ def test_equal_weights_change_nothing_and_repeated_rows_are_weights():
     np.testing.assert_allclose(plain.matrix, weighted.matrix, atol=1e-9)
 
 
-def test_rows_come_back_as_the_kind_that_went_in():
+def test_decisions_have_the_type_of_the_input():
     probabilities, targets = made_up(100, 3)
     decision = ew.tune_decision(probabilities.numpy(), targets.numpy())
     from_array, from_tensor = decision.decide(probabilities.numpy()), decision.decide(probabilities)
@@ -265,7 +281,7 @@ def test_two_classes_in_words(words):
     assert str(ew.Decision(WORDS[words], classes=["legal", "fraud"])) == words
 
 
-def test_one_class_may_be_what_counts():
+def test_a_decision_may_be_tuned_for_one_class():
     probabilities, targets = made_up(2000, 2)
     named = ew.tune_decision(probabilities, targets, "f1[rare]", classes=["rare", "usual"])
     turned = ew.tune_decision(probabilities.flip(1), 1 - targets, "f1")
@@ -308,7 +324,7 @@ def test_a_metric_where_lower_is_better_is_minimised():
     np.testing.assert_allclose(same, ew.tune_decision(probabilities, targets).matrix, atol=1e-9)
 
 
-def test_arrays_may_be_read_backwards(rng):
+def test_reversed_arrays_are_accepted(rng):
     """A view with a negative stride is an array like any other, though torch takes none."""
     arrays = [rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60), rng.random(60)]
     views = [array[::-1] for array in arrays]

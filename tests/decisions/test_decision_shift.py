@@ -95,7 +95,7 @@ def test_the_estimate_is_the_fixed_point_of_expectation_and_maximisation():
     np.testing.assert_allclose(found, again, atol=1e-5)
 
 
-def test_rows_that_cannot_tell_and_large_changes_get_a_warning():
+def test_too_few_rows_and_large_changes_get_a_warning():
     few, _ = made_up(20, 2)
     with pytest.warns(UserWarning, match="20 rows cannot tell"):
         decisions.estimate_prior(few, [0.7, 0.3])
@@ -116,7 +116,7 @@ BAD = {
     "knows its own prior": lambda _: ew.Decision(np.eye(2)).with_prior([0.5, 0.5]),
     r"of shape \(N, 2\)": lambda rule: rule.decide(np.full((3, 3), 1 / 3)),
     "rows that sum to one": lambda rule: rule.decide(np.ones((3, 2))),
-    "what to_dict wrote": lambda _: ew.Decision.from_dict({}),
+    "what to_dict returned": lambda _: ew.Decision.from_dict({}),
     r"\(C, C \+ 1\)": lambda _: ew.Decision(np.ones((2, 4))),
     "finite": lambda _: ew.Decision([[np.nan, 0], [0, 1]]),
     "of length 3": lambda _: decisions.estimate_prior(np.full((3, 3), 1 / 3), [0.5, 0.5]),
@@ -142,7 +142,7 @@ def test_functions_are_not_saved_and_the_error_says_so():
 
 @pytest.mark.parametrize("coverage", [0.8, 0.95])
 @pytest.mark.parametrize("by_class", [False, True])
-def test_prediction_sets_cover_what_was_asked_for(coverage, by_class):
+def test_prediction_sets_reach_the_requested_coverage(coverage, by_class):
     covered, by_label = [], []
     for seed in range(20):
         rows, targets = made_up(1000, 3, seed=seed)
@@ -164,6 +164,29 @@ def test_thresholds_are_the_conformal_quantile():
     found = decisions.prediction_sets(rows, targets, 0.9).thresholds
     scores = 1 - rows[np.arange(99), targets]
     np.testing.assert_allclose(found, 1 - np.sort(scores)[90 - 1])  # the 90th of 99: 0.9 times 100
+
+
+def test_weights_keep_the_coverage_where_frequencies_change():
+    """The class that is hard to recognise becomes frequent: without weights, sets would miss it."""
+    plain, weighed = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        old, new = np.array([0.9, 0.1]), np.array([0.3, 0.7])
+
+        def drawn(frequencies, count, rng=rng):
+            codes = rng.choice(2, count, p=frequencies)
+            x = rng.normal(1.2 * codes, 1.0)
+            odds = np.exp(1.2 * x - 0.72) * frequencies[1] / frequencies[0]
+            return np.stack([1 / (1 + odds), odds / (1 + odds)], 1), codes
+
+        rows, codes = drawn(old, 1000)
+        moved = decisions.adjusted_probabilities(rows, old, new).numpy()
+        new_rows, truth = drawn(new, 4000)
+        for kept, weight in ((plain, None), (weighed, (new / old)[codes])):
+            sets = decisions.prediction_sets(moved, codes, 0.8, sample_weight=weight)
+            kept.append(sets.sets(new_rows)[np.arange(4000), truth].mean())
+    assert np.mean(weighed) == pytest.approx(0.8, abs=0.03)
+    assert abs(np.mean(plain) - 0.8) > 2 * abs(np.mean(weighed) - 0.8)
 
 
 def test_a_class_of_too_few_rows_is_in_every_set_and_no_set_is_empty():

@@ -24,7 +24,7 @@ def fitted(quick, clusters):
     return quick().fit(X, y)
 
 
-def test_it_is_public():
+def test_the_ensemble_is_public():
     assert set(ew.EASTEnsembleClassifier().parts) < set(ALL)
 
 
@@ -115,7 +115,7 @@ def _fitting(counts, held=0):
     return Fitting(table, table, codes, None, folds, 1, len(counts), 0, None)
 
 
-def test_a_sample_keeps_held_out_rows_and_rare_classes_with_weights_that_make_good(monkeypatch):
+def test_a_sample_keeps_held_out_rows_and_rare_classes_and_weights_restore_frequencies(monkeypatch):
     monkeypatch.setattr(folds, "ROWS_OF_A_CLASS", 50)
     whole = _fitting([10_000, 1_000, 40], held=500)
     part = whole.at_most(2_000)
@@ -286,7 +286,7 @@ def test_the_aligned_stage_is_an_option(quick, clusters):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"parts": ()}, "parts of EASTEnsembleClassifier must be a sequence of one name or more"),
+        ({"parts": ()}, "parts of EASTEnsembleClassifier must be a sequence of at least one name"),
         ({"parts": "networks"}, "parts of EASTEnsembleClassifier must be a sequence"),
         ({"parts": ("forest",)}, "parts of EASTEnsembleClassifier must be one of"),
         ({"parts": ("lightgbm", "lightgbm")}, "must be without repetition"),

@@ -9,7 +9,7 @@ from eastward.comparison import DEFAULT_METHODS
 from eastward.comparison.methods import BUILT_IN, Settings
 
 
-def test_it_is_one_of_the_default_methods():
+def test_the_ensemble_is_one_of_the_default_methods():
     assert DEFAULT_METHODS[-1] == "ensemble"
 
 
@@ -22,7 +22,7 @@ def test_networks_of_the_comparison_and_of_the_ensemble_are_the_same():
 
 
 @pytest.mark.slow
-def test_it_can_be_recommended(clusters):
+def test_the_ensemble_can_be_recommended(clusters):
     X, y = clusters(counts=(160, 60))
     result = ew.compare(
         X,

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_and_the_report_reads_what_is_there(options, capsy
     assert (options.results / "ranks.svg").exists()
 
 
-def test_splits_are_the_same_whoever_asks_and_share_no_row(options):
+def test_splits_are_reproducible_and_share_no_row(options):
     task = data.tabular(options.folder)["one"]()
     first, again = (data.make_split(task, 1, 0, 60) for _ in range(2))
     assert np.array_equal(first.train, again.train)

@@ -23,7 +23,7 @@ from eastward.training import Callback
 
 
 class Pause(Callback):
-    """Longer epochs, so that whoever watches from outside can tell them apart."""
+    """Longer epochs, so that an observer outside can tell them apart."""
 
     def epoch_end(self, run):
         time.sleep(0.02)

@@ -58,7 +58,7 @@ def test_bad_features_in_predict_are_named(fitted, table):
         fitted.predict(X)
 
 
-def test_one_class_only(table):
+def test_a_single_class_is_refused(table):
     with refused(
         r"y of EASTClassifier.fit must be made of at least two classes; got one class, .*7"
     ):
@@ -131,7 +131,7 @@ def test_a_module_that_is_none(table, module):
 def test_validation_labels_must_be_known(table):
     X, y = table
     with refused(
-        r"validation_data of EASTClassifier.fit must be made of classes that y has.*\[7\]"
+        r"validation_data of EASTClassifier.fit must be made of classes that occur in y.*\[7\]"
     ):
         quick().fit(X, y, validation_data=(X[:2], [0, 7]))
 
@@ -139,7 +139,7 @@ def test_validation_labels_must_be_known(table):
 def test_validation_labels_of_another_type(table):
     X, y = table
     names = np.array(["ant", "bee", "cat"], dtype=object)[y]
-    with refused("validation_data of EASTClassifier.fit must be made of classes that y has"):
+    with refused("validation_data of EASTClassifier.fit must be made of classes that occur in y"):
         quick().fit(X, names, validation_data=(X[:2], [0, 1]))
 
 

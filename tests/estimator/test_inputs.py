@@ -218,7 +218,7 @@ def test_validation_data_is_what_training_is_judged_by(table):
     assert shipped["argmax"] == pytest.approx(expected)
 
 
-def test_the_scale_of_validation_data_is_not_looked_at(table):
+def test_the_scaler_ignores_validation_data(table):
     X, y = table
     model = quick().fit(X[:100], y[:100], validation_data=(1000 * X[100:], y[100:]))
     np.testing.assert_allclose(model.scaler_.mean, X[:100].mean(0), rtol=1e-4, atol=1e-5)

@@ -30,7 +30,7 @@ def as_table(pair):
 
 
 class Watched(torch.utils.data.Dataset):
-    """Rows that write down the order in which they are asked for."""
+    """Rows that record the order in which they are read."""
 
     def __init__(self, inputs, targets):
         self.inputs, self.targets, self.order = inputs, targets, []

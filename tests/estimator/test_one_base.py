@@ -91,7 +91,7 @@ def test_a_decision_that_cannot_be_made_changes_nothing(fitted):
     assert model.get_params(deep=False) == before[2]
 
 
-def test_rows_are_left_to_a_person(fitted, tmp_path):
+def test_undecided_rows_get_the_abstain_label(fitted, tmp_path):
     model, X, y = fitted
     model.save(tmp_path / "m")
     other = type(model).load(tmp_path / "m").decide_by("accuracy", coverage=0.8, confidence=0.8)
@@ -116,7 +116,7 @@ def test_other_frequencies_move_decisions_and_probabilities(fitted):
 
 
 @pytest.mark.parametrize("by_class", [False, True])
-def test_sets_hold_the_true_class_as_often_as_asked_for(fitted, by_class):
+def test_prediction_sets_reach_the_requested_coverage(fitted, by_class):
     model, X, y = fitted
     sets = model.predict_set(X, coverage=0.9, by_class=by_class)
     held = sets[np.arange(len(y)), np.searchsorted(model.classes_, y)]
@@ -181,7 +181,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", BAD)
-def test_what_makes_no_sense_is_refused_before_anything_is_fitted(kind, case):
+def test_bad_options_are_refused_before_anything_is_fitted(kind, case):
     options, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         KINDS[kind](**options).fit(*rows(80))

@@ -100,7 +100,7 @@ def test_batches_that_are_far_too_small_are_named(case, expected):
 
 
 @pytest.mark.parametrize("case", LARGE_ENOUGH.values(), ids=LARGE_ENOUGH)
-def test_nothing_is_said_where_batches_do(case):
+def test_sufficient_batches_get_no_note(case):
     assert notes(**case) == []
 
 

@@ -1,4 +1,4 @@
-"""One network that goes on with the rows that were held out: who trains on what, and what is said of it."""
+"""One network that continues with the held-out rows: which rows each stage trains on, and what the report says."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_run_that_broke_off_among_all_rows_ends_in_the_same_bits(tmp_path, tab
         ({"n_folds": 1, "refit": "yes"}, "refit of EASTClassifier must be one of True, False"),
     ],
 )
-def test_what_does_not_go_together_is_said(table, changes, message):
+def test_options_that_exclude_each_other_are_refused(table, changes, message):
     with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
         quick(**{"refit": True, **changes}).fit(*table)
 

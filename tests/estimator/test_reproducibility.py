@@ -1,4 +1,4 @@
-"""One seed gives one model; the user's random numbers stay theirs; Ctrl-C keeps what there is."""
+"""One seed gives one model; the user's random state is untouched; Ctrl-C keeps the best model so far."""
 
 from __future__ import annotations
 

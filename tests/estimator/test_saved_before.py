@@ -29,7 +29,7 @@ def loaded(request):
     return model, EXPECTED["models"][request.param], np.array(EXPECTED["rows"])
 
 
-def test_labels_are_as_before(loaded):
+def test_old_models_predict_the_same_labels(loaded):
     model, expected, rows = loaded
     assert model.predict(rows).tolist() == expected["labels"]
 
@@ -42,15 +42,15 @@ def test_probabilities_no_longer_hold_the_decision(loaded):
     assert "predict_proba now returns" in model.summary()
 
 
-def test_what_needs_held_out_rows_says_so(loaded):
+def test_methods_that_need_held_out_rows_say_so(loaded):
     model, _, rows = loaded
-    with pytest.raises(ValueError, match=r"must be a model that keeps held-out .* Fit it again"):
+    with pytest.raises(ValueError, match=r"must be a model with held-out .* Fit it again"):
         model.predict_set(rows)
     with pytest.raises(ValueError, match="Fit it again"):
         model.decide_by("accuracy")
 
 
-def test_they_can_be_saved_again(loaded, tmp_path):
+def test_old_models_can_be_saved_again(loaded, tmp_path):
     model, expected, rows = loaded
     model.save(tmp_path / "again")
     again = type(model).load(tmp_path / "again")

@@ -1,4 +1,4 @@
-"""Gradient and curvature of the soft metric in raw scores, as boosting needs them."""
+"""Gradient and curvature of the soft metric with respect to raw scores, for boosting."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metric_gradients(
     \sum_k |g_k|` the matrix :math:`\mathrm{diag}(h) - \nabla^2` is positive semidefinite; for two classes :math:`h =
     |g|`. No leaf is then larger than one before the learning rate. The memberships of two classes have this form
     between their kinks. Those of more classes bend a little more, because threshold and norm move with the scores. The
-    bound then holds at nearly all points; at low temperatures about one in a hundred breaks it.
+    bound then holds at nearly all points; at low temperatures it fails at about one in a hundred.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def metric_gradients(
     targets : array of shape (N,)
         Class indices.
     metric : str, Metric or callable, default="f1_macro"
-        As in :func:`eastward.metric_loss`.
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor.
     temperature : float, default=0.2
-        In (0, 0.4].
+        Width of the soft step, in (0, 0.4].
     sample_weight : array of shape (N,), optional
         Weights of the rows in the confusion matrix.
     **options
@@ -91,7 +91,7 @@ def metric_gradients(
 
 
 def row_labels(caller: str, targets: Any, scores: Tensor, ignored: int | None = None) -> Tensor:
-    """Return class indices ``(N,)`` as int64; libraries keep them as floating numbers."""
+    """Return class indices ``(N,)`` as int64; libraries store them as floating-point numbers."""
     given = _numbers(caller, "targets", targets)
     if given.shape != scores.shape[:1]:
         expected = f"of shape ({len(scores)},), one class index per row"

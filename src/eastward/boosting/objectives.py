@@ -1,7 +1,7 @@
 """Metrics as objectives and as evaluation functions of LightGBM and XGBoost.
 
-Neither library is imported. Both pass an object with ``get_label`` and ``get_weight`` to an objective, and nothing
-else of it is used.
+Neither library is imported. Both pass an object to an objective, of which only ``get_label`` and ``get_weight`` are
+used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Derivatives: TypeAlias = tuple[Array, Array]
 
 
 class LabelledData(Protocol):
-    """What a ``lightgbm.Dataset`` and an ``xgboost.DMatrix`` have in common."""
+    """The methods that a ``lightgbm.Dataset`` and an ``xgboost.DMatrix`` share."""
 
     def get_label(self) -> Any:
         """Class indices of the rows."""
@@ -52,8 +52,12 @@ def lightgbm_objective(
 
     Parameters
     ----------
-    metric, temperature, **options
-        As in :func:`metric_gradients`, which is called with all rows in every round.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor.
+    temperature : float, default=0.2
+        Width of the soft step, in (0, 0.4].
+    **options
+        Further options of :func:`metric_gradients`, which is called with all rows in every round.
 
     Returns
     -------
@@ -85,8 +89,12 @@ def xgboost_objective(
 
     Parameters
     ----------
-    metric, temperature, **options
-        As in :func:`metric_gradients`, which is called with all rows in every round.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor.
+    temperature : float, default=0.2
+        Width of the soft step, in (0, 0.4].
+    **options
+        Further options of :func:`metric_gradients`, which is called with all rows in every round.
 
     Returns
     -------
@@ -95,10 +103,10 @@ def xgboost_objective(
 
     Notes
     -----
-    Set XGBoost's own objective, too, and a neutral start: ``params = {"objective": "binary:logistic" or
-    "multi:softprob", "base_score": 0.5}``. Training does not use that objective, but ``predict`` then returns
-    probabilities, and ``predict(..., output_margin=True)`` raw scores. To start from another model, pass
-    ``base_margin``.
+    Also set XGBoost's own objective and a neutral start:
+    ``params = {"objective": "binary:logistic" or "multi:softprob", "base_score": 0.5}``. Training does not use that
+    objective, but ``predict`` then returns probabilities, and ``predict(..., output_margin=True)`` raw scores. To
+    start from another model, pass ``base_margin``.
 
     Examples
     --------
@@ -119,8 +127,12 @@ def sklearn_objective(
 
     Parameters
     ----------
-    metric, temperature, **options
-        As in :func:`metric_gradients`.
+    metric : str, Metric or callable, default="f1_macro"
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor.
+    temperature : float, default=0.2
+        Width of the soft step, in (0, 0.4].
+    **options
+        Further options of :func:`metric_gradients`.
 
     Returns
     -------
@@ -199,8 +211,10 @@ def xgboost_metric(
 
     Parameters
     ----------
-    metric, probabilities
-        As in :func:`lightgbm_metric`. XGBoost passes margins with a custom objective, otherwise probabilities.
+    metric : str, Metric or callable, default="f1_macro"
+        The metric that judges models.
+    probabilities : bool, default=False
+        Whether predictions are probabilities. XGBoost passes margins with a custom objective, otherwise probabilities.
 
     Returns
     -------
@@ -226,8 +240,10 @@ def sklearn_metric(
 
     Parameters
     ----------
-    metric, probabilities
-        As in :func:`lightgbm_metric`.
+    metric : str, Metric or callable, default="f1_macro"
+        The metric that judges models.
+    probabilities : bool, default=False
+        Whether predictions are probabilities, as with the libraries' own objectives; with ours they are raw scores.
 
     Returns
     -------
@@ -260,13 +276,16 @@ def sklearn_loss(
 
     Parameters
     ----------
-    metric, probabilities
-        As in :func:`lightgbm_metric`.
+    metric : str, Metric or callable, default="f1_macro"
+        The metric that judges models.
+    probabilities : bool, default=False
+        Whether predictions are probabilities, as with the libraries' own objectives; with ours they are raw scores.
 
     Returns
     -------
     callable
-        ``(y_true, y_pred, sample_weight=None) -> value`` to be minimised; the value itself for a cost.
+        ``(y_true, y_pred, sample_weight=None) -> loss``: one minus the metric, or the metric itself if lower is
+        better.
 
     Examples
     --------
@@ -297,20 +316,20 @@ def true_score(
     Parameters
     ----------
     predictions : array of shape (N,) or (N, C)
-        Raw scores, or probabilities if ``probabilities`` says so; one column is the positive class.
+        Raw scores, or probabilities with ``probabilities=True``; one column is the positive class.
     targets : array of shape (N,)
         Class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What decisions are judged by.
+        The metric that judges the decisions.
     probabilities : bool, default=False
-        Whether the threshold of a single column is 0.5 instead of 0.
+        Whether predictions are probabilities: the threshold of a single column is then 0.5 instead of 0.
     sample_weight : array of shape (N,), optional
-        Weights.
+        Weights of the rows.
 
     Returns
     -------
     float
-        The value, equal to scikit-learn's where it has the metric.
+        The metric, with scikit-learn's value if scikit-learn has the metric.
 
     Examples
     --------

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eastward import _checks
 from eastward._numerics import at_least_float32
 
-# A probability of zero has a logarithm of minus infinity; this floor is finite, yet below the reach of any offset.
+# A probability of zero has a logarithm of minus infinity; this floor is finite, yet no offset can make up for it.
 LOWEST_SCORE = -100.0
 
 # Loose enough for probabilities in float16 or rounded to three digits.
@@ -71,7 +73,7 @@ def class_sample(
 
 
 def class_indices(caller: str, targets: Any, classes: Any) -> Any:
-    """Targets that are words as indices among ``classes``; numbers are indices already."""
+    """Convert targets that are labels to indices among ``classes``; numbers are indices already."""
     if isinstance(targets, Tensor) or not all(isinstance(value, str) for value in targets):
         return targets
     words = [str(value) for value in targets]
@@ -79,7 +81,7 @@ def class_indices(caller: str, targets: Any, classes: Any) -> Any:
     unknown = sorted(set(words) - set(places))
     if unknown:
         got = f"{unknown[:5]}, not among {list(classes)[:10]}"
-        _checks.fail(caller, "targets", "class indices, or labels that classes has", got)
+        _checks.fail(caller, "targets", "class indices, or labels that are in classes", got)
     return torch.tensor([places[word] for word in words])
 
 
@@ -109,6 +111,18 @@ def score_table(caller: str, argument: str, value: Any) -> tuple[Tensor, torch.d
         got = f"{bad} NaN or +inf of {scores.numel()}"
         _checks.fail(caller, argument, "free of NaN and +inf", got, advice)
     return scores.clamp_min(LOWEST_SCORE), at_least_float32(given[:0]).dtype
+
+
+def float_array(caller: str, argument: str, value: Any) -> NDArray[np.float64]:
+    """Copy a tensor, array or nested list of real numbers to a float64 array."""
+    given = value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+    try:
+        if given is not None and not np.iscomplexobj(given):
+            return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    got = _checks.describe(value)
+    return _checks.fail(caller, argument, "an array of numbers", got, error=TypeError)
 
 
 def row_weight(caller: str, sample_weight: Any, scores: Tensor) -> Tensor:
@@ -168,6 +182,11 @@ def stratified_folds(targets: Tensor, num_folds: int, seed: int) -> Tensor:
         Number of folds.
     seed : int
         Seed of the shuffle.
+
+    Returns
+    -------
+    Tensor
+        The fold of each row, ``(N,)`` integers from 0 to ``num_folds - 1``.
 
     Examples
     --------

@@ -2,7 +2,8 @@ r"""Calibrate probabilities, and measure how well calibrated they are.
 
 Held-out predictions show how overconfident a model is. Three maps can correct it: one temperature, a scale and a shift
 for each class (vector scaling), and for two classes any increasing curve (isotonic regression). The choice is the
-simplest map whose cross-validated log-loss is within one standard error of the best, or no map within one and a half.
+simplest map whose cross-validated log-loss is within one standard error of the best. No map at all is chosen if it is
+within one and a half.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ FEWEST_FOR_ISOTONIC = 300
 MAX_NUMBERS = 200_000
 # No prediction is certain enough for exactly zero or one.
 SMALLEST = 1e-6
-# A map must lower the log-loss by this many standard errors: few rows prefer one by chance.
+# A map must lower the log-loss by this many standard errors, because on few rows one seems better by chance.
 TO_CHANGE = 1.5
 # Steps of LBFGS, which are enough because the problem is convex.
 STEPS = 60
@@ -60,7 +61,7 @@ class Calibration:
     scales, shifts : ndarray
         ``(C,)``: :math:`p'_j \propto \exp(a_j \log p_j + b_j)`. For an isotonic curve, the x and y of its points.
     log_loss : float or None
-        Cross-validated log-loss after the map, if the log-loss chose it.
+        Cross-validated log-loss after the map, if the map was chosen by log-loss.
     log_loss_before : float or None
         Log-loss of the original probabilities.
     error, error_before : float or None
@@ -116,7 +117,7 @@ class Calibration:
         Parameters
         ----------
         prior, new_prior : array-like
-            ``(C,)``: the frequencies of training, and the new ones.
+            ``(C,)`` each: the class frequencies in training, and the new ones.
 
         Returns
         -------
@@ -173,8 +174,9 @@ def fit_calibration(
     kind : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
         ``"temperature"``: :math:`p' \propto p^{1/T}`. ``"vector"``: a scale and a shift of log-probabilities for each
         class. ``"isotonic"``: an increasing curve, for two classes; it needs scikit-learn. ``"auto"`` takes the
-        simplest whose cross-validated log-loss is within one standard error of the best; the probabilities stay as they
-        are within one and a half. It considers an isotonic curve only if both classes have at least 300 rows.
+        simplest map whose cross-validated log-loss is within one standard error of the best; it leaves the
+        probabilities unchanged if they are within one and a half. It considers an isotonic curve only if both classes
+        have at least 300 rows.
     averaged : bool, default=False
         Whether new rows are predicted by the mean of several models, but each held-out row by one of them. The mean is
         less confident than a single model, so temperature and vector scaling then never flatten the probabilities
@@ -187,7 +189,7 @@ def fit_calibration(
     Returns
     -------
     Calibration
-        Its ``apply`` calibrates new probabilities.
+        The map. Its ``apply`` calibrates new probabilities.
 
     References
     ----------
@@ -212,8 +214,8 @@ def fit_calibration(
     _checks.one_of(caller, "kind", kind, ("auto", *KINDS))
     seed = _checks.seed(caller, random_state)
     if kind == "isotonic" and sample.num_classes != 2:
-        got = f"{sample.num_classes} classes"
-        _checks.fail(caller, "kind", "other than 'isotonic' but for two classes", got)
+        got = f"'isotonic' for {sample.num_classes} classes"
+        _checks.fail(caller, "kind", "other than 'isotonic' for more than two classes", got)
     sample = _some_rows(sample, seed)
     return (
         _chosen(sample, seed, averaged=averaged)
@@ -232,7 +234,7 @@ def _some_rows(sample: Sample, seed: int) -> Sample:
 
 
 def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
-    """Choose the simplest map whose cross-validated log-loss is hardly above the best one's."""
+    """Choose the simplest map whose cross-validated log-loss is close to that of the best."""
     folds = stratified_folds(sample.targets, min(N_FOLDS, len(sample.targets)), seed)
     kinds = _possible(sample)
     tables = [_held_out_tables(sample, folds, kind, averaged=averaged) for kind in kinds]
@@ -253,7 +255,7 @@ def _chosen(sample: Sample, seed: int, *, averaged: bool) -> Calibration:
 
 
 def _simplest(losses: Tensor, weight: Tensor) -> int:
-    """Return the first map within its hurdle of the best one; ``losses`` are ``(maps, N)``, those of "none" first."""
+    """Return the first map that is close enough to the best one; ``losses`` ``(maps, N)`` start with "none"."""
     means = losses @ weight
     best = int(means.argmin())
     excess = losses - losses[best]

@@ -1,13 +1,13 @@
-r"""Prediction sets that contain the true class as often as you ask for.
+r"""Prediction sets that contain the true class with a chosen probability.
 
 A class is in the set of a row if its probability is at least :math:`1 - q`, where q is the
 :math:`\lceil (n + 1)\,\text{coverage} \rceil`-th smallest of :math:`1 - p_{y}` on n held-out rows. If new rows are
-exchangeable with them, their sets contain the true class with at least this coverage, however good the model is.
+exchangeable with them, their sets contain the true class with at least this coverage, however good the model is. With
+weights, rows are counted by their weight.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,16 +24,23 @@ __all__ = ["PredictionSets", "prediction_sets"]
 
 @dataclass(frozen=True, eq=False)
 class PredictionSets:
-    """Thresholds of probability from which on a class is in the set.
+    """Probability thresholds: a class is in the set of a row if its probability reaches its threshold.
 
     Attributes
     ----------
     thresholds : ndarray
         ``(C,)``: zero for a class that is in every set.
     coverage : float
-        The coverage asked for.
+        The chosen coverage.
     by_class : bool
         Whether the coverage holds for each class, or over all rows.
+
+    Examples
+    --------
+    >>> found = PredictionSets(np.array([0.3, 0.5]), coverage=0.9, by_class=False)
+    >>> found.sets([[0.6, 0.4], [0.4, 0.6]])
+    array([[ True, False],
+           [ True,  True]])
     """
 
     thresholds: NDArray[Any]
@@ -75,9 +82,14 @@ class PredictionSets:
 
 
 def prediction_sets(
-    probabilities: Any, targets: Any, coverage: float = 0.9, *, by_class: bool = False
+    probabilities: Any,
+    targets: Any,
+    coverage: float = 0.9,
+    *,
+    by_class: bool = False,
+    sample_weight: Any = None,
 ) -> PredictionSets:
-    """Find thresholds for sets that contain the true class as often as you ask for.
+    """Find thresholds for prediction sets that contain the true class with a chosen probability.
 
     Parameters
     ----------
@@ -88,8 +100,11 @@ def prediction_sets(
     coverage : float, default=0.9
         How often the set must contain the true class, in (0, 1).
     by_class : bool, default=False
-        Keep the coverage for the rows of every class, not only over all rows. A class with too few rows to prove it
+        Reach the coverage for the rows of every class, not only over all rows. A class with too few rows to prove it
         (fewer than ``coverage / (1 - coverage)``) is then in every set.
+    sample_weight : Tensor or array, optional
+        ``(N,)``, finite and not negative: how frequent rows like this one are among the new rows, relative to the
+        held-out ones. If class frequencies change from π to π', it is π'/π of the row's class.
 
     Returns
     -------
@@ -99,7 +114,8 @@ def prediction_sets(
     References
     ----------
     Sadinle, Lei and Wasserman (2019), "Least ambiguous set-valued classifiers with bounded error levels"; Vovk et al.
-    (2005), "Algorithmic learning in a random world".
+    (2005), "Algorithmic learning in a random world"; Podkopaev and Ramdas (2021), "Distribution-free uncertainty
+    quantification for classification under label shift".
 
     Examples
     --------
@@ -111,27 +127,46 @@ def prediction_sets(
            [False,  True]])
     """
     caller = "prediction_sets"
-    sample = probability_sample(caller, probabilities, targets)
+    sample = probability_sample(caller, probabilities, targets, sample_weight)
     level = _checks.in_unit_interval(caller, "coverage", coverage)
     _checks.boolean(caller, "by_class", by_class)
-    true = sample.scores[torch.arange(len(sample.targets)), sample.targets].numpy()
-    return sets_from(true, sample.targets.numpy(), sample.num_classes, level, by_class=by_class)
+    rows, codes = sample.scores, sample.targets
+    true = rows[torch.arange(len(codes)), codes].numpy()
+    weight = None if sample_weight is None else sample.weight.numpy()
+    return sets_from(
+        true, codes.numpy(), sample.num_classes, level, by_class=by_class, weight=weight
+    )
 
 
 def sets_from(
-    true: NDArray[Any], codes: NDArray[Any], size: int, coverage: float, *, by_class: bool
+    true: NDArray[Any],
+    codes: NDArray[Any],
+    size: int,
+    coverage: float,
+    *,
+    by_class: bool,
+    weight: NDArray[Any] | None = None,
 ) -> PredictionSets:
     """Compute :func:`prediction_sets` from the probabilities of the true classes alone, ``(N,)``."""
+    weight = np.ones(len(true)) if weight is None else weight
     if not by_class:
-        return PredictionSets(np.full(size, _threshold(true, coverage)), coverage, by_class=False)
-    found = [_threshold(true[codes == label], coverage) for label in range(size)]
-    return PredictionSets(np.array(found), coverage, by_class=True)
+        found = _threshold(true, weight, coverage)
+        return PredictionSets(np.full(size, found), coverage, by_class=False)
+    own = [codes == label for label in range(size)]
+    thresholds = [_threshold(true[rows], weight[rows], coverage) for rows in own]
+    return PredictionSets(np.array(thresholds), coverage, by_class=True)
 
 
-def _threshold(true: NDArray[Any], coverage: float) -> float:
-    """Return the probability that all but the allowed number of true classes reach."""
-    # Products such as 0.9 * 10 can round up.
-    rank = math.ceil((len(true) + 1) * coverage - 1e-9)
-    if rank > len(true):
+def _threshold(true: NDArray[Any], weight: NDArray[Any], coverage: float) -> float:
+    """Return the probability that the true classes reach, but for the allowed share of the weight.
+
+    The new row counts as well. Its weight is unknown, so it gets the largest one.
+    """
+    if not len(true):
         return 0.0
-    return float(np.sort(true)[len(true) - rank])
+    order = np.argsort(-true, kind="stable")
+    reached = np.cumsum(weight[order])
+    # Products such as 0.9 * 10 can round up.
+    needed = coverage * (weight.sum() + weight.max()) * (1 - 1e-12)
+    place = int(np.searchsorted(reached, needed))
+    return 0.0 if place >= len(true) else float(true[order][place])

@@ -66,8 +66,8 @@ def tune_decision(
     .. math:: h(p) = \arg\max_j \sum_i p_i\,G_{ij}, \qquad G = \partial M / \partial C \text{ at the best table } C
 
     Frank–Wolfe solves for the matrix on tables of labels mixed with expectations, and the result is averaged over
-    bootstraps. For two classes it is a bagged threshold. The decision gives up no class that the metric counts
-    (:func:`eastward.decisions.keep_classes`).
+    bootstraps. For two classes it is a bagged threshold. The decision never stops predicting a class that the metric
+    counts (:func:`eastward.decisions.keep_classes`).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def tune_decision(
         ``(N, C)``, predicted by a model that was not trained on the rows. They are taken at face value, so calibrate
         overconfident ones first.
     targets : Tensor or array
-        ``(N,)`` class indices; or words, where ``classes`` says which column each of them has.
+        ``(N,)`` class indices, or labels of ``classes``.
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, one of a single class such as ``"f1[fraud]"``, or a callable from
         a confusion matrix to a number.
@@ -84,23 +84,24 @@ def tune_decision(
         ``specificity`` and every other metric of one class, ``predicted_rate[class]``, ``coverage`` (the share of rows
         that are decided), or a metric of all classes. A class is named by its label or index.
     confidence : float, default=0.95
-        The decision keeps each constraint by a one-sided bound at this confidence: Clopper–Pearson for shares of rows,
-        the bootstrap for other metrics.
+        Each constraint must hold at this confidence, by a one-sided bound: Clopper–Pearson for shares of rows, the
+        bootstrap for other metrics. In (0, 1).
     abstain_cost : float, optional
-        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. By default every row is
-        decided, unless ``subject_to`` contains ``coverage``; then the cost is zero.
+        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. By default every row
+        is decided, unless ``subject_to`` contains ``coverage``; then the cost is zero.
     classes : sequence, optional
         Labels in the order of the columns, for ``subject_to`` and for printing.
     on_infeasible : {"raise", "best"}, default="raise"
-        What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
+        What happens if no rule satisfies the constraints: an error, or a warning and the rule that comes closest.
     label_share : float, optional
-        Weight of the label in the evidence of a row; its probabilities have the rest. The default is a quarter for two
-        classes and zero for more, where each class has few labels. The frequencies of the labels count in any case.
+        Weight of a row's label, in [0, 1]; its probabilities have the rest of the weight. The default is a quarter for
+        two classes and zero for more, where each class has few labels. The class frequencies always come from the
+        labels.
     guard : float, optional
         Keep the most probable class unless the cross-validated gain exceeds this many standard errors. There is no
-        guard by default, because folds of few rows are too noisy a judge and cost more than they save; so the decision
-        may be worse than the most probable class on the very rows that tuned it. A guard does not apply to constraints,
-        abstention, and metrics that are sums over rows (accuracy, costs).
+        guard by default: estimates from small folds are so noisy that a guard costs more than it saves. So the
+        decision may do worse than the most probable class on the rows that tuned it. A guard does not apply to
+        constraints, abstention, and metrics that are sums over rows (accuracy, costs).
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
@@ -146,7 +147,7 @@ def tune_decision(
 
 
 class Tuned(NamedTuple):
-    """A decision, and what it is worth on held-out rows.
+    """A decision, and its gain on held-out rows.
 
     ``before`` and ``after`` are values of the metric for the most probable class and for the decision. ``gain`` is
     positive if the decision is better, and ``error`` is its standard error. ``cross_validated`` is True if the rows
@@ -182,7 +183,7 @@ def tuned_decision(
     if tuner.objective.constraints:
         matrix, kept, proven = keep_constraints(tuner, sample, matrix, level)
         if not proven:
-            _say_infeasible(caller, kept, on_infeasible)
+            _report_infeasible(caller, kept, on_infeasible)
     elif not tuner.needs_no_evidence(sample.num_classes):
         if len(sample.targets) >= FEWEST_ROWS and (judged or guard is not None):
             evidence = cross_validated(tuner, sample, plain)
@@ -226,9 +227,9 @@ def _normalised(joint: Tensor) -> Tensor:
 def keep_constraints(
     tuner: Tuner, sample: Sample, hint: Tensor, confidence: float
 ) -> tuple[Tensor, tuple[KeptConstraint, ...], bool]:
-    """Find the best rule that provably keeps every constraint on held-out rows, or else the closest one.
+    """Find the best rule that provably satisfies every constraint on held-out rows, or else the closest one.
 
-    Returns the rule, what the rows say about each constraint, and whether they prove all of them.
+    Returns the rule, the evidence for each constraint, and whether the rows prove all of them.
     """
     objective = tuner.objective
     beliefs = Beliefs.of(sample, tuner.label_share)
@@ -251,7 +252,7 @@ def keep_constraints(
     return rule.matrix, kept, best is not None
 
 
-def _say_infeasible(caller: str, kept: tuple[KeptConstraint, ...], on_infeasible: str) -> None:
+def _report_infeasible(caller: str, kept: tuple[KeptConstraint, ...], on_infeasible: str) -> None:
     broken = [one for one in kept if not one.holds]
     alone = len(kept) == 1
     got = "; ".join(

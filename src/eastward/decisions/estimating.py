@@ -1,4 +1,4 @@
-r"""Estimate a decision matrix: by bootstraps, without giving up a class, and only with evidence.
+r"""Estimate a decision matrix from bootstraps, without giving up a class, and only if there is evidence for it.
 
 The best rule for held-out rows may give up a class: a handful of rows say little, and a mean over all classes can be
 higher without it. On new rows, the most probable class would still find this class, and our rule would not. So a class
@@ -48,7 +48,7 @@ __all__ = [
 N_BAGS, N_FOLDS = 5, 5
 # Fewer rows cannot show whether any rule helps, so the most probable class stays.
 FEWEST_ROWS = 20
-# A rule is clearly worse by this many standard errors, which are believed if every class has this many rows.
+# A rule counts as worse beyond this many standard errors. They are trusted only if every class has this many rows.
 CLEARLY, FEWEST_OF_A_CLASS = 2.0, 30
 # For more rows times classes, bootstraps change nothing and many folds would take minutes.
 LARGE = 3_000_000
@@ -60,7 +60,7 @@ FARTHEST_RAISE = 2.0
 FEWEST_DECISIONS, SHARE_OF_ROWS = 3, 0.5
 SWEEPS = 3
 
-# A share so small that only metrics with an equal weight for each class notice what happens to the class.
+# A share so small that only metrics that weigh all classes equally notice a change of the class.
 RARE, NOTICED = 1e-9, 1e-6
 
 
@@ -100,7 +100,7 @@ class Tuner:
         return self.objective.abstain_cost is not None
 
     def needs_no_evidence(self, size: int) -> bool:
-        """Whether the user asked for the rule, so that it need not prove better than the argmax."""
+        """Whether the user requested the rule, so that it need not prove better than the argmax."""
         return self.abstaining or self.is_linear(size)
 
     def is_linear(self, size: int) -> bool:
@@ -117,7 +117,7 @@ class Tuner:
         return solve(beliefs, self.objective, starts)[0].matrix
 
     def _averaged(self, sample: Sample) -> Tensor:
-        """Average the matrices of bootstraps, if that beats the most probable class."""
+        """Average the matrices of bootstraps, if the average beats the most probable class."""
         whole = Beliefs.of(sample, self.label_share)
         if sample.scores.numel() > LARGE or self.n_bags == 1:
             return self._solved(sample)
@@ -143,13 +143,15 @@ def _without_losses(sample: Sample, matrix: Tensor, metric: Metric) -> Tensor:
 class Evidence:
     """Merits of the most probable class and of tuned rules, and the standard error of their difference.
 
-    ``honest`` means that the rows judged rules tuned without them.
+    ``honest`` means that rules were judged by rows that had not tuned them, ``differs`` that the two decided some of
+    these rows differently.
     """
 
     before: float
     after: float
     error: float
     honest: bool = True
+    differs: bool = True
 
     @property
     def gain(self) -> float:
@@ -164,11 +166,11 @@ def is_favoured(
     evidence: Evidence | None,
     guard: float | None,
 ) -> bool:
-    """Whether a rule replaces the plain one: it must change decisions, and folds must see a difference.
+    """Whether a rule replaces the plain one: it must change decisions, also those about rows that did not tune it.
 
     Fewer than 20 rows never suffice. With a guard, the cross-validated gain must exceed that many standard errors.
-    Without one, a rule stays out that is worse by two, if every class has at least 30 rows: the standard error of a
-    class of fewer rows says little.
+    Without one, a rule that is worse by two standard errors is rejected, provided every class has at least 30 rows:
+    with fewer, the standard error is unreliable.
     """
     if len(sample.targets) < FEWEST_ROWS:
         return False
@@ -176,12 +178,8 @@ def is_favoured(
     if torch.equal(*pair):
         return False
     if guard is None:
-        return evidence is None or not (_no_change(evidence) or _clearly_worse(evidence, sample))
+        return evidence is None or (evidence.differs and not _clearly_worse(evidence, sample))
     return evidence is not None and evidence.gain > guard * evidence.error
-
-
-def _no_change(evidence: Evidence) -> bool:
-    return evidence.gain == 0 and evidence.error == 0
 
 
 def _clearly_worse(evidence: Evidence, sample: Sample) -> bool:
@@ -203,7 +201,9 @@ def cross_validated(tuner: Tuner, sample: Sample, plain: Tensor) -> Evidence:
     whole = stacked.sum(0)
     gains = torch.tensor([_gain(tuner.objective, whole - pair) for pair in stacked])
     before, after = (tuner.objective.value(table / table.sum()) for table in whole)
-    return Evidence(before, after, jackknife_error(gains))
+    # Different decisions may have equal merit: the geometric mean is zero for both if a rare class is missed.
+    differs = not torch.equal(stacked[:, 0], stacked[:, 1])
+    return Evidence(before, after, jackknife_error(gains), differs=differs)
 
 
 def _gain(objective: Objective, pair: Tensor) -> float:
@@ -251,14 +251,14 @@ def keep_classes(
     targets : Tensor or array
         ``(N,)`` class indices.
     metric : str, Metric or callable, default="f1_macro"
-        The metric that the offsets were tuned for. A class is kept if the metric notices when half of its rows are
-        missed, however rare they are. That is every class for macro-averaged F-scores, recall and balanced accuracy,
-        and the positive class for binary F-scores. It is none for accuracy, costs and precision, which may be best
-        without a class.
+        The metric that the offsets were tuned for. A class must still be predicted if the metric drops when half of
+        its rows are missed, however rare they are. That is every class for macro-averaged F-scores, recall and
+        balanced accuracy, and the positive class for binary F-scores. It is none for accuracy, costs and precision,
+        which may be best without a class.
     sample_weight : Tensor or array, optional
-        ``(N,)``; the weight of the rows then counts instead of their number.
+        ``(N,)``, finite and not negative; the weight of rows then replaces their number.
     max_offset : float, default=6.0
-        No offset is raised further than this many nats.
+        No offset is raised beyond this many nats.
 
     Returns
     -------

@@ -29,6 +29,11 @@ class DecisionGain(NamedTuple):
         Positive if the second set is better, whatever the direction of the metric.
     low, high : float
         Ends of the bootstrap interval of the gain.
+
+    Examples
+    --------
+    >>> DecisionGain(before=0.7, after=0.75, gain=0.05, low=0.01, high=0.09).low > 0
+    True
     """
 
     before: float
@@ -64,11 +69,11 @@ def decision_gain(
     num_classes : int
         Number of classes, C, or of labels.
     sample_weight : Tensor or array, optional
-        ``(N,)``.
+        Weights of the samples, ``(N,)``, finite and not negative.
     groups : Tensor or array, optional
         ``(N,)`` integers: rows of one group (pixels of an image, rows of a patient) are resampled together.
     level : float, default=0.95
-        Coverage of the interval.
+        Coverage of the interval, in (0, 1).
     n_bootstraps : int, default=300
         Number of resamples; each takes the same rows from both sets.
     random_state : int, default=0

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eastward import _checks, metrics
 from eastward.constraints import Constraint, KeptConstraint
-from eastward.decisions._inputs import checked_classes, probability_table
+from eastward.decisions._inputs import checked_classes, float_array, probability_table
 from eastward.decisions.rules import ABSTAIN, describe_matrix
 from eastward.decisions.shifting import Reference, prior_ratio
 from eastward.decisions.solving import Objective, matrix_scores, scales_and_shifts, solved_again
@@ -43,7 +43,7 @@ class Decision:
         ``(C, K)``: rows are true classes, columns decisions. K is C, or C + 1 if the last column stands for not
         deciding.
     classes : sequence, optional
-        Labels, for :func:`print`; plain JSON values.
+        Labels in the order of the rows, for :func:`print`; plain JSON values.
     prior : array-like, optional
         ``(C,)``: class frequencies of the rows that the probabilities were learnt from, for :meth:`with_prior`.
     metric : Metric, optional
@@ -51,9 +51,9 @@ class Decision:
     abstain_cost : float, optional
         The cost of not deciding, >= 0.
     constraints : sequence of KeptConstraint
-        The constraints that the rule keeps, with their proofs.
+        The constraints that the rule satisfies, with the evidence.
     reference : Reference, optional
-        Held-out probabilities that :meth:`with_prior` solves on again.
+        Held-out probabilities, from which :meth:`with_prior` tunes the rule again.
     note : str
         A further remark for readers.
 
@@ -77,7 +77,7 @@ class Decision:
     note: str = ""
 
     def __post_init__(self) -> None:
-        matrix = _as_matrix(self.matrix)
+        matrix = float_array("Decision", "matrix", self.matrix)
         if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[1] - len(matrix) not in (0, 1):
             expected = "of shape (C, C) or (C, C + 1) with C >= 2"
             _checks.fail("Decision", "matrix", expected, f"shape {matrix.shape}")
@@ -114,7 +114,7 @@ class Decision:
         return chosen if isinstance(probabilities, Tensor) else chosen.numpy()
 
     def worth(self, probabilities: Any) -> Any:
-        """Compute the worth of each decision, ``probabilities @ matrix``; the rule takes the largest.
+        """Compute the value of each possible decision, ``probabilities @ matrix``; the rule takes the largest.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class Decision:
     def with_prior(self, prior: Any) -> Decision:
         r"""Adapt the decision to other class frequencies.
 
-        Probabilities become :math:`p_i \pi'_i / \pi_i`, and the decision is solved again on the held-out probabilities
-        that it keeps. No labels are needed. A decision without held-out probabilities is applied unchanged to the new
+        Probabilities become :math:`p_i \pi'_i / \pi_i`, and the matrix is tuned again on the stored held-out
+        probabilities. No labels are needed. A decision without held-out probabilities is applied unchanged to the new
         probabilities, which is right for accuracy and costs.
 
         Parameters
@@ -188,7 +188,7 @@ class Decision:
         Returns
         -------
         Decision
-            Takes the model's unchanged probabilities. It keeps constraints in expectation.
+            The adapted decision, which takes the model's unchanged probabilities. Constraints hold in expectation.
         """
         caller, size = "Decision.with_prior", len(self.matrix)
         if self.prior is None:
@@ -211,7 +211,7 @@ class Decision:
     def _objective(self, caller: str) -> Objective:
         metric = self.metric
         if metric is None or metric.function is _lost:
-            expected = "one tuned for a registered metric, once it was saved"
+            expected = "one tuned for a registered metric, if it was saved and loaded"
             advice = "Functions are not saved: tune it again, or call with_prior before saving."
             _checks.fail(caller, "the decision", expected, getattr(metric, "name", None), advice)
         constraints = tuple(kept.constraint for kept in self.constraints)
@@ -233,12 +233,12 @@ class Decision:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Decision:
-        """Read what :meth:`to_dict` wrote.
+        """Restore a decision from the values that :meth:`to_dict` returned.
 
         Parameters
         ----------
         data : mapping
-            Plain values; nothing is executed.
+            The values. Nothing in them is executed.
 
         Returns
         -------
@@ -283,16 +283,6 @@ class Decision:
         return "\n".join(lines)
 
 
-def _as_matrix(value: Any) -> NDArray[Any]:
-    try:
-        if value is not None and not np.iscomplexobj(value):
-            return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        pass
-    got = _checks.describe(value)
-    return _checks.fail("Decision", "matrix", "an array of numbers", got, error=TypeError)
-
-
 def _as_constraints(value: Any) -> tuple[KeptConstraint, ...]:
     expected = "a sequence of KeptConstraint"
     if not isinstance(value, Sequence) or isinstance(value, str):
@@ -308,7 +298,7 @@ def _as_constraints(value: Any) -> tuple[KeptConstraint, ...]:
 
 
 def _check_origin(decision: Decision) -> None:
-    """Check what a decision says of where it came from."""
+    """Check the attributes that say how a decision was tuned."""
     given: tuple[Any, Any, Any] = decision.metric, decision.reference, decision.note
     metric, reference, note = given
     if metric is not None and not isinstance(metric, Metric):
@@ -328,7 +318,7 @@ def _numbers(values: Any) -> list[float]:
 
 
 def _lost(*_: Any) -> Any:
-    """Stand in for a function that was not saved with its decision."""
+    """Report that a metric function was not saved with its decision."""
     _checks.fail("Decision", "metric", "a registered one to be saved", "a function of your own")
 
 
@@ -364,6 +354,6 @@ def _is_document(data: object) -> bool:
 
 
 def _no_document(got: str) -> NoReturn:
-    expected = f"what to_dict wrote, with format {FORMAT}"
+    expected = f"what to_dict returned, with format {FORMAT}"
     advice = "Update eastward, or tune it again."
     _checks.fail("Decision.from_dict", "data", expected, " ".join(got.split()), advice)

@@ -26,7 +26,7 @@ class LabelThresholds:
     Parameters
     ----------
     thresholds : sequence of float
-        ``(L,)``, in [0, 1].
+        ``(L,)``, in [0, 1]: a label is predicted if its probability is above its threshold.
 
     Examples
     --------

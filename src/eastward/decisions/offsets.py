@@ -1,9 +1,9 @@
 r"""Offsets that make ``argmax(log p + b)`` the best decision for a metric.
 
-Every metric of the confusion matrix has a best decision rule. For many of them (F-scores, balanced accuracy, costs that
-depend on the true class) it is the most probable class after a shift for each class. The shift is found on predictions
-for samples that the model was not trained on. An exact search costs about :math:`N C^2` a sweep; gradient descent on
-the annealed surrogate costs :math:`N C` a step.
+Every metric of the confusion matrix has a best decision rule. For many of them (F-scores, balanced accuracy, costs
+that depend on the true class) it is the most probable class after a shift for each class. The shift is found on
+predictions for samples that the model was not trained on. An exact search costs about :math:`N C^2` a sweep; gradient
+descent on the annealed surrogate costs :math:`N C` a step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCAN_BUDGET = 100_000_000
 # More bags change nothing, and each is a search of its own.
 MOST_BAGS = 10_000
 
-# Which of a thousand neighbouring break points is best differs from bag to bag anyway, and only the mean counts.
+# The best of many neighbouring break points differs from bag to bag anyway, and only the mean of the bags counts.
 CANDIDATES_PER_SCAN = 1000
 
 LABEL_SHARE = 0.25
@@ -128,7 +128,7 @@ def tuned(
 ) -> Tensor:
     """Run :func:`tune_offsets` on checked input; zeros if the plain argmax is as good.
 
-    With ``max_candidates``, coordinate ascent looks at only that many break points.
+    With ``max_candidates``, coordinate ascent evaluates only that many break points.
     """
     sample = sample.rows(torch.nonzero(sample.weight > 0).flatten())
     if method == "auto":
@@ -217,15 +217,21 @@ def bagged_offsets(
     targets : Tensor or array
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What to optimise.
+        The metric to optimise: a name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a
+        number.
     n_bags : int, default=15
         Number of bootstraps, at most 10000.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     random_state : int, default=0
         Seed of the bootstraps.
-    max_offset, max_sweeps, method
-        As in :func:`tune_offsets`.
+    max_offset : float, default=6.0
+        Each offset is searched within plus or minus this many nats.
+    max_sweeps : int, default=3
+        Rounds of coordinate ascent.
+    method : {"auto", "scan", "surrogate"}, default="auto"
+        ``"scan"`` is exact, ``"surrogate"`` is :func:`anneal_offsets`; ``"auto"`` scans while N·C² is at most a
+        hundred million.
 
     Returns
     -------
@@ -301,7 +307,8 @@ def smoothed_offsets(
     targets : Tensor or array
         ``(N,)`` class indices.
     metric : str, Metric or callable, default="f1_macro"
-        What to optimise.
+        The metric to optimise: a name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a
+        number.
     label_share : float, default=0.25
         Weight of the labels, in [0, 1]; 1 gives :func:`bagged_offsets`.
     n_bags : int, default=5
@@ -383,7 +390,7 @@ def anneal_offsets(
     targets : Tensor or array
         ``(N,)`` integer class indices.
     metric : str, Metric or callable, default="f1_macro"
-        A callable of your own must be differentiable.
+        The metric to optimise. A callable of your own must be differentiable.
     sample_weight : Tensor or array, optional
         ``(N,)``, finite and not negative.
     max_offset : float, default=6.0

@@ -17,7 +17,7 @@ from eastward.decisions.solving import scales_and_shifts
 __all__ = ["ABSTAIN", "cheapest", "decide"]
 
 ABSTAIN = -1
-"""The result of :func:`cheapest` where no class is worth deciding for."""
+"""The result of :func:`cheapest` where abstaining is cheaper than every class."""
 
 
 def decide(scores: Any, offsets: Any = None) -> Tensor:
@@ -60,7 +60,7 @@ def cheapest(probabilities: Any, cost: Any, abstain_cost: float | None = None) -
     Parameters
     ----------
     probabilities : Tensor or array
-        ``(N, C)`` in [0, 1]. They are taken at face value, so calibrate the model first if you do not trust them.
+        ``(N, C)`` in [0, 1]. They are taken at face value, so calibrate an overconfident model first.
     cost : array-like
         ``(C, C)``: the cost of deciding for the column when the row is true.
     abstain_cost : float, optional
@@ -135,7 +135,7 @@ GRID = np.linspace(0, 1, 100_001)
 def describe_matrix(matrix: NDArray[Any], names: Sequence[str], positive: int = 1) -> str:
     """Describe in words which probabilities lead to which decision.
 
-    Of two classes, it is told from the one that is called ``positive``.
+    With two classes, the description is in terms of the class called ``positive``.
 
     Examples
     --------

@@ -23,12 +23,12 @@ __all__ = ["adjusted_probabilities", "estimate_prior", "named_frequencies"]
 MAX_ROUNDS, CONVERGED = 2000, 1e-9
 CORRECTION_ROUNDS = 100
 
-# Two standard errors above which the rows cannot tell a frequency.
+# Above this value of two standard errors, the rows cannot determine a frequency.
 CANNOT_TELL = 0.1
 # A change by this factor suggests that more than the frequencies has changed.
 FAR_AWAY = 10.0
 
-# How many numbers a decision keeps of the held-out rows, to solve it again for other frequencies.
+# How many numbers of the held-out rows a decision stores, to be tuned again for other frequencies.
 MAX_NUMBERS = 20_000
 
 
@@ -65,7 +65,7 @@ def prior_ratio(caller: str, prior: Any, new_prior: Any, size: int) -> Tensor:
     """Divide new frequencies by old ones, ``(C,)``."""
     old, new = (_checks.prior(caller, value, size).double() for value in (prior, new_prior))
     if bool(((old <= 0) & (new > 0)).any()):
-        advice = "A class that was never there has no probabilities to adjust."
+        advice = "The model gives no probability to a class that training did not contain."
         _checks.fail(caller, "prior", "positive where the new one is", old.tolist()[:10], advice)
     return new / old.clamp_min(1e-300)
 
@@ -74,7 +74,7 @@ def frequency_correction(probabilities: Tensor, targets: Tensor, weight: Tensor)
     """Find factors ``(C,)`` that bring mean probabilities to the frequencies of the labels, if needed.
 
     A model trained with balanced classes predicts the wrong frequencies. The factors maximise the likelihood. They
-    stay at one unless they raise the log-likelihood enough for their number, and for classes without labels.
+    stay at one for classes without labels, and unless they raise the log-likelihood enough for their number.
     """
     size = probabilities.shape[1]
     mass = weight.new_zeros(size).index_add(0, targets, weight)
@@ -102,11 +102,11 @@ def named_frequencies(prior: Any, labels: list[Any], probabilities: Any, known: 
     Parameters
     ----------
     prior : array-like, mapping or "auto"
-        "auto" estimates them (:func:`estimate_prior`).
+        The frequencies; "auto" estimates them with :func:`estimate_prior`.
     labels : list
         All classes.
     probabilities, known : array-like
-        Of the rows to estimate on, and the frequencies of training.
+        Probabilities ``(N, C)`` of the rows to estimate from, and the class frequencies ``(C,)`` in training.
 
     Returns
     -------
@@ -152,8 +152,8 @@ def estimate_prior(
     Warns
     -----
     UserWarning
-        If the rows cannot tell (a frequency is uncertain by more than 0.1 at two standard errors), or if a frequency
-        has changed by more than a factor of ten.
+        If the rows cannot determine a frequency (two standard errors exceed 0.1), or if a frequency has changed by
+        more than a factor of ten.
 
     References
     ----------
@@ -223,7 +223,7 @@ def _standard_errors(likelihood: Tensor, prior: Tensor) -> Tensor:
 
 
 class Reference(NamedTuple):
-    """Held-out probabilities ``(M, C)`` with weights ``(M,)``, kept to solve a decision again.
+    """Held-out probabilities ``(M, C)`` with weights ``(M,)``, stored to tune a decision again.
 
     ``correction`` holds the factors ``(C,)`` by which they differ from the model's own.
     """
@@ -242,7 +242,7 @@ class Reference(NamedTuple):
         prior: Tensor,
         seed: int,
     ) -> Reference:
-        """Keep all rows, or a sample that favours evidence about rare classes."""
+        """Store all rows, or a sample in which rows of rare classes are more likely."""
         size, classes = probabilities.shape
         count = max(classes, MAX_NUMBERS // classes)
         if size <= count:

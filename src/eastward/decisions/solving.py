@@ -9,8 +9,8 @@ the current table, computes the table of that gradient's rule, and mixes it into
 best rule seen on the way.
 
 With constraints and two classes, every threshold is tried. With more classes, or with undecided rows, the solver runs
-with multipliers, which grow while a constraint is broken and shrink while there is room. All rules met on the way are
-candidates, and the result is the best one that provably keeps the constraints.
+with multipliers, which grow while a constraint is violated and shrink while there is room. All rules met on the way
+are candidates, and the result is the best one that provably satisfies the constraints.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PATIENCE = 5
 # For tables of mass one: large enough for float64, small enough to give a slope.
 DIFFERENCE = 1e-6
 
-# For this many classes, a dense product costs much more than the scales and shifts that most matrices are.
+# From this many classes on, a dense product is much slower than scales and shifts, which suffice for most matrices.
 MANY_CLASSES = 16
 
 # Numbers of a block of scores: half a megabyte.
@@ -84,7 +84,7 @@ class Beliefs(NamedTuple):
 
 
 def decided(probabilities: Tensor, matrix: Tensor) -> Tensor:
-    """The class of each row by the rule of a matrix, ``(N,)``."""
+    """Decide the class of each row by the rule of a matrix, ``(N,)``."""
     score = _scoring(matrix)
     # Scores of all rows at once leave the caches, which takes most of the time at 100 000 x 300.
     rows = max(1, SCORES_AT_ONCE // matrix.shape[1])
@@ -92,7 +92,7 @@ def decided(probabilities: Tensor, matrix: Tensor) -> Tensor:
 
 
 def matrix_scores(probabilities: Tensor, matrix: Tensor) -> Tensor:
-    """Compute ``probabilities @ matrix``, by scales and shifts if a large matrix is no more than that."""
+    """Compute ``probabilities @ matrix``, by scales and shifts if a large matrix has that form."""
     return _scoring(matrix)(probabilities)
 
 
@@ -137,9 +137,9 @@ def scales_and_shifts(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
 class Objective:
     """The objective of a rule: a metric, the cost of not deciding, and weighted constraints.
 
-    An undecided row goes to somebody who decides it correctly, for ``abstain_cost``. It counts on the diagonal of the
-    table, and the cost is multiplied by the share of undecided rows. For accuracy this is Chow's rule, for a table of
-    costs Elkan's.
+    An undecided row is passed on to somebody who decides it correctly, at a cost of ``abstain_cost``. It counts on the
+    diagonal of the table, and the cost is multiplied by the share of undecided rows. For accuracy this is Chow's rule,
+    for a table of costs Elkan's.
     """
 
     metric: Metric
@@ -252,7 +252,7 @@ def check_metric(caller: str, metric: Metric, size: int) -> None:
         _checks.fail(caller, "metric", "one number for a table", got, error=TypeError)
 
 
-# The margin by which a rule keeps each constraint; none may be negative.
+# The margin by which a rule satisfies each constraint; none may be negative.
 Margins: TypeAlias = Callable[[Solution], list[float]]
 
 MAX_THRESHOLDS = 1000
@@ -264,14 +264,14 @@ ROUNDS_ON_PATH = 8
 # A margin of this size moves a multiplier by a whole step.
 WHOLE_STEP = 0.05
 
-# If no rule keeps all constraints, this many with the best expected margins are examined.
+# If no rule satisfies all constraints, this many with the best expected margins are examined.
 CLOSEST = 60
 
 
 def candidates(
     beliefs: Beliefs, objective: Objective, hint: Tensor, margins: Margins
 ) -> list[Solution]:
-    """Collect rules that may keep the constraints, best first."""
+    """Collect rules that may satisfy the constraints, best first."""
     size, width = hint.shape
     if size == width == 2:
         found = thresholds(beliefs, objective)
@@ -281,7 +281,7 @@ def candidates(
 
 
 def best_rule(found: Iterable[Solution], holds: Callable[[Solution], bool]) -> Solution | None:
-    """Return the first candidate that keeps every constraint, or None."""
+    """Return the first candidate that satisfies every constraint, or None."""
     return next((one for one in found if holds(one)), None)
 
 
@@ -360,9 +360,9 @@ def _extremes(beliefs: Beliefs, objective: Objective, hint: Tensor) -> list[Solu
 
 
 def solved_again(reference: Reference, ratio: Tensor, objective: Objective, width: int) -> Solution:
-    """Solve again for frequencies changed by a ratio per class, on the rows that a decision keeps.
+    """Solve again for frequencies changed by a ratio per class, on the rows that a decision has stored.
 
-    Constraints are kept in expectation, or as nearly as possible.
+    Constraints hold in expectation, or as nearly as possible.
     """
     beliefs = Beliefs(*reference.under(ratio))
     size = len(ratio)

@@ -42,10 +42,10 @@ __all__ = [
 
 _NEVERTHELESS = (
     "The most probable class did better on these rows. "
-    "The decision stays, because they are a noisy judge of it."
+    "The decision stays, because their estimate is noisy."
 )
 
-# No rule could reach a probability of zero.
+# The decision rule could never choose a class with a probability of zero.
 SMALLEST = 1e-12
 
 
@@ -75,10 +75,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """How an estimator decides; the fields are parameters of :func:`eastward.tune_decision`.
+    """Options of the decision step of an estimator; the fields are parameters of :func:`eastward.tune_decision`.
 
-    ``coverage`` adds the constraint ``coverage >= …``. ``tune=False`` takes the most probable class. ``averaged`` means
-    that new rows are predicted by the mean of several models, but each held-out row by one of them.
+    ``coverage`` adds the constraint ``coverage >= …``. ``tune=False`` takes the most probable class. ``averaged``
+    means that new rows are predicted by the mean of several models, but each held-out row by one of them.
     """
 
     metric: Metric
@@ -97,7 +97,7 @@ class DecisionOptions:
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether constraints or abstention are wanted besides the best metric."""
+        """Whether the user requested constraints or abstention, not only the best metric."""
         return any(x is not None for x in (self.subject_to, self.abstain_cost, self.coverage))
 
     def checked(self, caller: str, classes: list[Any]) -> tuple[Constraint, ...]:
@@ -111,7 +111,9 @@ class DecisionOptions:
         checked_share(caller, self.label_share, size)
         if self.calibrate == "isotonic" and size != 2:
             got = f"'isotonic' for {size} classes"
-            _checks.fail(caller, "calibrate", "other than 'isotonic' but for two classes", got)
+            _checks.fail(
+                caller, "calibrate", "other than 'isotonic' for more than two classes", got
+            )
         if self.guard is not None:
             _checks.not_negative(caller, "guard", self.guard)
         checked_metric(caller, self.metric, size)
@@ -122,7 +124,7 @@ class DecisionOptions:
         checked_abstain_cost(caller, self.abstain_cost, found)
         if not self.tune and (self.asks_for_more):
             got = "False with subject_to, abstain_cost or coverage"
-            _checks.fail(caller, "tune_decision", "True to keep what was asked for", got)
+            _checks.fail(caller, "tune_decision", "True with constraints or abstention", got)
         return found
 
 
@@ -251,7 +253,7 @@ def _report(sample: Sample, tuner: Tuner, tuned: Tuned, calibration: Calibration
 def _calibration_words(calibration: Calibration) -> list[str]:
     before, after = calibration.log_loss_before, calibration.log_loss
     if calibration.kind == "none":
-        return ["Probabilities are as the model gives them."]
+        return ["Probabilities are those of the model, without calibration."]
     kinds = {
         "temperature": "one temperature",
         "vector": "a scale and a shift for each class",
@@ -336,12 +338,12 @@ def constraint_curves(sample: Sample, tuner: Tuner) -> list[dict[str, Any]]:
     """Compute, for each constraint, the best metric on held-out rows as a function of its bound.
 
     Values are those on the rows, without a margin of confidence: they show what the constraint costs, not what is
-    proven. The other constraints are kept.
+    proven. The other constraints still apply.
 
     Returns
     -------
     list of dict
-        ``constraint`` (in words), ``bound`` (the one asked for), and ``bounds`` with ``values``.
+        ``constraint`` (in words), ``bound`` (the requested one), and ``bounds`` with ``values``.
     """
     rules = [replace(tuner, n_bags=1).matrix(sample)]
     every = tuner.objective.constraints

@@ -1,1 +1,1 @@
-"""Classifiers with scikit-learn's interface: networks, boosted trees, an ensemble, and any classifier redecided."""
+"""Classifiers with scikit-learn's interface: networks, boosted trees, an ensemble, and a wrapper for any classifier."""

@@ -1,8 +1,8 @@
 """What all four estimators share: calibrated probabilities, one decision, and its report.
 
-An estimator fits its models and keeps predictions of training rows by models that were not trained on them. What
-follows is common to all: the predictions are calibrated, a decision for the metric is tuned on them
-(:func:`eastward.tune_decision`), and ``report_`` shows the gain.
+An estimator fits its models and stores held-out predictions: those of training rows by models that were not trained on
+them. The rest is common to all estimators. The held-out predictions are calibrated, a decision for the metric is tuned
+on them (:func:`eastward.tune_decision`), and ``report_`` shows the gain.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from eastward import _checks
 from eastward._views import classifier_html
+from eastward.decisions._inputs import row_weight
 from eastward.decisions.calibration import Calibration
 from eastward.decisions.conformal import prediction_sets
 from eastward.decisions.deciding import checked_abstain_cost
@@ -36,7 +37,7 @@ from eastward.decisions.tuning import (
     fit_decision,
     without_held_out,
 )
-from eastward.estimators.cross_fitting import label_codes
+from eastward.estimators.cross_fitting import check_length, label_codes
 from eastward.estimators.metric_choice import resolve_metric
 from eastward.metrics import Metric
 
@@ -123,12 +124,12 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Parameters
         ----------
         probabilities : ndarray of shape (n_samples, n_classes)
-            What :meth:`predict_proba` returned.
+            Probabilities that :meth:`predict_proba` returned.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            What :meth:`predict` returns.
+            Labels, as :meth:`predict` returns them.
         """
         return self._decided(probabilities, None)
 
@@ -138,7 +139,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Parameters
         ----------
         prior : array-like of shape (n_classes,), mapping or "auto"
-            As in :meth:`predict`.
+            The new class frequencies, in the order of ``classes_`` or by label; "auto" estimates them.
         probabilities : ndarray of shape (n_samples, n_classes), optional
             :meth:`predict_proba` of rows with those frequencies; "auto" estimates the frequencies from it.
 
@@ -192,14 +193,14 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return np.asarray(scores.softmax(1))
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Array:
-        """Predict sets of classes that contain the true class as often as you ask for.
+        """Predict sets of classes that contain the true class with a chosen probability.
 
         Parameters
         ----------
         X : array-like
             Samples.
         coverage : float, default=0.9
-            How often a set must contain the true class.
+            Probability with which a set must contain the true class, in (0, 1).
         by_class : bool, default=False
             Whether the coverage holds for the samples of every class, or for all samples together.
 
@@ -210,11 +211,17 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         """
         held = self._known_held_out("predict_set")
         probabilities = self.calibration_.apply(held.probabilities)
-        found = prediction_sets(probabilities, held.codes, coverage, by_class=by_class)
+        found = prediction_sets(
+            probabilities,
+            held.codes,
+            coverage,
+            by_class=by_class,
+            sample_weight=self._shares(held),
+        )
         return found.sets(self._probabilities(X))
 
     def decision_function(self, X: Any) -> Array:
-        """Compute the worth of each decision; for two classes the difference, positive for ``classes_[1]``.
+        """Compute the value of each decision; for two classes the difference, positive for ``classes_[1]``.
 
         Parameters
         ----------
@@ -241,17 +248,18 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         y : array-like of shape (n_samples,)
             True labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights.
+            Weights of the samples.
 
         Returns
         -------
         float
-            Undecided samples count as correct, minus ``abstain_cost`` times their share.
+            The metric. Undecided samples count as correct, minus ``abstain_cost`` times their share.
         """
+        caller = f"{type(self).__name__}.score"
         decisions = self.decision_.decide(self._probabilities(X))
-        check_consistent_length(decisions, y)
-        codes = label_codes(f"{type(self).__name__}.score", self.classes_, y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)
+        codes = label_codes(caller, self.classes_, y)
+        check_length(caller, codes, decisions)
+        weight = row_weight(caller, sample_weight, torch.from_numpy(codes)).numpy()
         table = decision_table(codes, decisions, weight, len(self.classes_))
         return Objective(self.metric_, self.decision_.abstain_cost).value(table)
 
@@ -268,18 +276,19 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         Parameters
         ----------
         metric : str, Metric or callable, optional
-            The new metric; by default it stays.
+            The new metric; by default, the current one.
         subject_to : str or sequence of str, optional
-            Constraints; by default none.
+            Constraints such as ``"recall[fraud] >= 0.9"``; by default there are none.
         metric_options : mapping, optional
             Options of the metric.
         **options
-            ``abstain_cost``, ``coverage``, ``confidence``, ``on_infeasible`` and ``calibrate``; those not given stay.
+            New values of ``abstain_cost``, ``coverage``, ``confidence``, ``on_infeasible`` and ``calibrate``; the
+            others keep their current value.
 
         Returns
         -------
         self
-            With these parameters, and a new ``decision_`` and ``report_``. After an error the old decision stays.
+            The classifier with these parameters and a new ``decision_`` and ``report_``. An error leaves it unchanged.
         """
         check_is_fitted(self)
         caller = f"{type(self).__name__}.decide_by"
@@ -346,7 +355,7 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return named_frequencies(prior, self.classes_.tolist(), probabilities, known)
 
     def _options(self, classes: list[Any], seed: int) -> DecisionOptions:
-        """Return how to decide, from the parameters; a subclass adds its own."""
+        """Return the options of the decision step; a subclass adds its own."""
         return DecisionOptions(
             self._resolved_metric(classes),
             self.subject_to,
@@ -382,17 +391,26 @@ class DecidingClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         self.report_ = self._full_report(found)
 
     def _full_report(self, decided: dict[str, Any]) -> dict[str, Any]:
-        """Return the report of the decision, with what the estimator adds."""
+        """Return the report of the decision, with the estimator's own entries."""
         stages = []
         if "tuned" in decided:
             values = {"argmax": decided["baseline"], "tuned": decided["tuned"]}
             stages = [{"name": self._fitted_part, **values}]
         return {**decided, "stages": stages, "notes": [], "interrupted": False}
 
+    def _shares(self, held: HeldOut) -> Array:
+        """Weigh held-out rows to the class frequencies that the decision is for, see :meth:`with_prior`."""
+        weight = np.ones(len(held.codes)) if held.weight is None else np.asarray(held.weight, float)
+        mass = np.bincount(held.codes, weight, minlength=len(self.classes_))
+        ratio = np.asarray(self.decision_.prior) * mass.sum() / np.maximum(mass, 1e-300)
+        # Frequencies that did not change differ by rounding only.
+        ratio = np.where(np.isclose(ratio, 1.0), 1.0, ratio)
+        return np.asarray(weight * ratio[held.codes])
+
     def _known_held_out(self, method: str) -> HeldOut:
         check_is_fitted(self)
         if self.held_out_ is None:
-            expected = "a model that keeps held-out predictions"
+            expected = "a model with held-out predictions"
             got = "one without, saved by an older version or fitted without rows to hold out"
             caller = f"{type(self).__name__}.{method}"
             _checks.fail(caller, "self", expected, got, "Fit it again.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from eastward.estimators.frames import refuse_odd_labels
 Array: TypeAlias = NDArray[Any]
 Splits: TypeAlias = list[tuple[Array, Array]]
 
-# Forests predict many zeros; a class that no tree voted for stays out of reach of every offset.
+# Forests predict many zeros; no offset can select a class that no tree voted for.
 SMALLEST_PROBABILITY = 1e-12
 
 # For classes missing in a fold, scikit-learn fills in the lowest float, whose sums overflow.
@@ -74,12 +74,12 @@ def partition(cv: Any, X: Any, y: Array, seed: int = 0) -> Splits:
     _checks.whole_number("fit", "cv", cv, at_least=2)
     labels, counts = np.unique(y, return_counts=True)
     if counts.max() < 2:
-        _checks.fail("fit", "y", "of a class with two samples at least", "one of each class")
+        _checks.fail("fit", "y", "of classes with at least two samples", "one of each class")
     if counts.min() < 2:
         lonely = ", ".join(repr(label) for label in labels[counts < 2][:5].tolist())
         warnings.warn(
             f"only one sample each of class {lonely}: copies of the estimator fitted without it never saw the class, "
-            "so its offset rests on samples of other classes",
+            "so its offset is estimated from samples of other classes",
             stacklevel=3,
         )
     with warnings.catch_warnings():
@@ -121,7 +121,7 @@ def response_method(estimator: Any) -> str:
     for method in ("predict_proba", "decision_function"):
         if hasattr(estimator, method):
             return method
-    advice = "Wrap it in CalibratedClassifierCV, or use one of the many that have it."
+    advice = "Wrap it in CalibratedClassifierCV, or use another classifier."
     expected = "a classifier with predict_proba or decision_function"
     got = type(estimator).__name__
     return _checks.fail("fit", "estimator", expected, got, advice, error=TypeError)
@@ -155,3 +155,10 @@ def label_codes(caller: str, classes: Array, y: Iterable[Any]) -> Array:
         got = f"{int(unknown.sum())} others, for example {labels[unknown].tolist()[0]!r}"
         _checks.fail(caller, "y", f"made of the labels seen in fit ({known})", got)
     return codes
+
+
+def check_length(caller: str, labels: Sized, rows: Sized) -> None:
+    """Check that there is one label for each row."""
+    if len(labels) != len(rows):
+        expected = f"one label for each of the {len(rows)} rows of X"
+        _checks.fail(caller, "y", expected, f"{len(labels)} labels")

@@ -21,7 +21,7 @@ __all__ = [
     "refuse_repeated_columns",
 ]
 
-# A column gets this many indicators at most; rarer categories get zeros, like new ones.
+# A column gets at most this many indicators; rarer categories get zeros, like new ones.
 MOST_CATEGORIES = 30
 
 Array = NDArray[Any]
@@ -37,7 +37,7 @@ def checked_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     _check_feature_names(model, X, reset=reset)
     _check_n_features(model, X, reset=reset)
     if len(X) == 0:
-        _checks.fail(type(model).__name__, "X", "of one row at least", "an empty frame")
+        _checks.fail(type(model).__name__, "X", "of at least one row", "an empty frame")
     return X
 
 
@@ -53,7 +53,8 @@ def refuse_repeated_columns(X: Any, caller: str) -> None:
 def refuse_odd_labels(caller: str, y: Any) -> None:
     """Refuse labels that cannot be sorted: missing ones, or text mixed with numbers.
 
-    scikit-learn reports everything else that is wrong with ``y``, in words that its own checks look for.
+    scikit-learn reports everything else that is wrong with ``y``, because its estimator checks expect its own
+    messages.
     """
     try:
         labels = np.asarray(y)
@@ -133,7 +134,7 @@ def _is_number(dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns columns into numbers; :meth:`of` makes it, and JSON can store it.
+    """Turns columns into numbers; :meth:`of` fits one, and JSON can store it.
 
     Attributes
     ----------
@@ -154,7 +155,7 @@ class Encoder:
 
     @classmethod
     def of(cls, table: Any) -> Encoder:
-        """Make the encoder of training rows."""
+        """Fit the encoder on training rows."""
         columns = _columns(table)
         categories = [_categories(column) for column in columns]
         dates = [k for k, column in enumerate(columns) if is_date(column.dtype)]

@@ -12,14 +12,14 @@ __all__ = ["resolve_metric"]
 
 
 def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -> Metric:
-    """The metric with its options bound; names such as "f1[fraud]" and beta may call classes by their labels.
+    """Bind the options of a metric; names such as "f1[fraud]" and beta may use the labels of classes.
 
     Parameters
     ----------
     caller : str
         Name of the caller, for messages.
     metric : str, Metric or callable
-        As the estimators take it.
+        A metric's name, a Metric, or a function of a confusion matrix.
     options : mapping or None
         Options of the metric.
     classes : list
@@ -28,6 +28,7 @@ def resolve_metric(caller: str, metric: Any, options: Any, classes: list[Any]) -
     Returns
     -------
     Metric
+        The metric with its options.
 
     Examples
     --------

@@ -41,7 +41,7 @@ def shared_document(
     Parameters
     ----------
     model : DecidingClassifier
-        Fitted.
+        The fitted classifier.
     left_out : collection of str
         Parameters that are objects of the training run, or stored in another form.
     advice : str
@@ -75,7 +75,7 @@ def restore_shared(model: DecidingClassifier, document: Mapping[str, Any]) -> No
 
 
 def decision_document(model: DecidingClassifier) -> dict[str, Any]:
-    """Return calibration and decision as plain JSON values; :func:`decision_tensors` has the long parts."""
+    """Return calibration and decision as plain JSON values; :func:`decision_tensors` returns the long arrays."""
     return {
         "calibration": model.calibration_.to_dict(),
         "decision": {**model.decision_.to_dict(), "reference": None},
@@ -148,7 +148,7 @@ def _held_out(tensors: Mapping[str, Tensor]) -> HeldOut | None:
 
 
 def old_decision(model: DecidingClassifier, offsets: Any, version: str) -> None:
-    """Restore the decision of an older model, saved before decisions were matrices, and say what changed."""
+    """Restore the decision of a model saved before decisions were matrices, and warn about what has changed."""
     shifts = np.asarray(offsets, dtype=np.float64)
     size = len(shifts)
     model.calibration_ = Calibration("none", np.ones(size), np.zeros(size))

@@ -53,7 +53,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     Parameters
     ----------
     estimator : classifier
-        With ``predict_proba`` or ``decision_function``. A ``FrozenEstimator`` is not fitted again.
+        A classifier with ``predict_proba`` or ``decision_function``. A ``FrozenEstimator`` is not fitted again.
     metric : str, Metric or callable, default="f1_macro"
         A name from :func:`eastward.metrics.names`, or a callable from a confusion matrix to a number. Metrics of one
         class ("f1", "precision", ...) mean ``classes_[1]``.
@@ -62,9 +62,9 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         if the order of rows matters. "prefit" means that the estimator is already fitted, on other data than those
         passed to :meth:`fit`.
     guard : float, optional
-        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. By default it
-        stays only where the folds see no difference at all, or a loss of more than two standard errors with at least 30
-        rows of every class.
+        Keep the most probable class unless the cross-validated gain exceeds this many standard errors. By default, it
+        is kept only if the folds show no difference at all, or (with at least 30 rows of every class) a loss of more
+        than two standard errors.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     cost : array-like of shape (n_classes, n_classes), optional
@@ -75,28 +75,28 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     confidence : float, default=0.95
         Confidence of the one-sided bounds on constraints.
     on_infeasible : {"raise", "best"}, default="raise"
-        What happens if no rule keeps the constraints: an error, or a warning and the rule that comes closest.
+        What happens if no rule satisfies the constraints: an error, or a warning and the rule that comes closest.
     abstain_cost : float, optional
         Cost of not deciding: in units of ``cost`` if that is given, else of the metric.
     coverage : float, optional
-        Share of the samples that must be decided; the least clear ones may stay undecided.
+        Share of the samples that must be decided, in (0, 1); the least certain ones may stay undecided.
     abstain_label : object, optional
-        What :meth:`predict` returns for "no decision". None means -1 for numbers, "abstain" for strings and None (in an
-        object array) for booleans.
+        What :meth:`predict` returns for "no decision". None means -1 for numbers, "abstain" for strings and None (in
+        an object array) for booleans.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
-        best. See :func:`eastward.decisions.fit_calibration`.
+        How probabilities are calibrated; "auto" takes the simplest map whose held-out log-loss is close to the best.
+        See :func:`eastward.decisions.fit_calibration`.
     random_state : int, RandomState or None, default=None
         Seed of folds and bootstraps.
     n_jobs : int, optional
-        Processes for cross-fitting.
+        Number of processes for cross-fitting; None means one, -1 all cores.
 
     Attributes
     ----------
     estimator_ : classifier
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
-        Labels.
+        Labels, sorted.
     metric_ : Metric
         The metric with its options.
     calibration_ : Calibration
@@ -108,9 +108,10 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     held_out_ : HeldOut
         Cross-fitted predictions, for :meth:`decide_by` and :meth:`predict_set`.
     report_ : dict
-        The gain of calibration and decision on them, as plain data; :meth:`summary` describes it in words.
+        The gain of calibration and decision on these predictions, as plain data; :meth:`summary` describes it in
+        words.
     n_features_in_, feature_names_in_
-        Those of ``estimator_``, if it has them.
+        The number and names of the features of ``estimator_``, if it has them.
 
     See Also
     --------
@@ -173,18 +174,18 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         Parameters
         ----------
         X : array-like of shape (n_samples, ...)
-            Whatever the estimator takes.
+            Samples, in any form that the estimator accepts.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
             Used by the estimator and the tuning.
         **fit_params
-            For the estimator's ``fit``.
+            Further arguments of the estimator's ``fit``.
 
         Returns
         -------
         self : TunedDecisionClassifierCV
-            Itself.
+            The fitted classifier.
         """
         refuse_repeated_columns(X, _FIT)
         X, y = indexable(X, y)
@@ -254,7 +255,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         Returns
         -------
         TunedDecisionClassifierCV
-            Decides exactly like the saved one.
+            The classifier; it decides exactly like the saved one.
         """
         return saved_tuned.load(cls, _checks.path("load", "path", path), trusted)
 

@@ -1,7 +1,7 @@
 """Rounds of trees that follow the metric, kept if cross-validation favours them.
 
-They start at *held-out* scores of the cross-entropy model. The model is right about nearly all rows that it was trained
-on, so the metric has no slope there. Only rows outside training show what is left to learn.
+They start at *held-out* scores of the cross-entropy model. The model is right about nearly all rows that it was
+trained on, so the metric has no gradient there. Only held-out rows show what is left to learn.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Rows: TypeAlias = tuple[Array, Array, Array | None, Array | None]
 
 @dataclass(frozen=True)
 class Task:
-    """The problem, as both libraries need it."""
+    """The settings of training that both libraries need."""
 
     num_classes: int
     categorical: tuple[int, ...]
@@ -78,7 +78,7 @@ class Backend(ABC):
     def _trained(
         self, params: dict[str, Any], rows: Rows, rounds: int, objective: Objective | None
     ) -> Any:
-        """Train a booster; ``params`` are those that both libraries call by the same name."""
+        """Train a booster; ``params`` are the parameters that have the same name in both libraries."""
 
     @abstractmethod
     def raw_scores(self, booster: Any, features: Array, rounds: int | None = None) -> Array:
@@ -94,7 +94,7 @@ class Backend(ABC):
 
 
 class LightGBM(Backend):
-    """LightGBM."""
+    """The native interface of LightGBM."""
 
     name, file_name, objectives = "lightgbm", "lightgbm-{}.txt", ("binary", "multiclass")
 
@@ -133,7 +133,7 @@ class LightGBM(Backend):
 
 
 class XGBoost(Backend):
-    """XGBoost."""
+    """The native interface of XGBoost."""
 
     name, file_name = "xgboost", "xgboost-{}.json"
     objectives = ("binary:logistic", "multi:softprob")

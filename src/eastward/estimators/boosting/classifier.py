@@ -49,7 +49,7 @@ class EASTBoostingClassifier(DecidingClassifier):
     Here f is the library's own cross-entropy model with equal class weights. Then *aligned* rounds of trees, a,
     minimise one minus the soft metric (EAST). The matrix G decides (:func:`eastward.tune_decision`); it is tuned on
     calibrated held-out predictions. Aligned rounds are kept only if cross-validation favours them. Class weights are
-    kept unless it speaks against them.
+    used unless it favours the model without them.
 
     Parameters
     ----------
@@ -63,25 +63,36 @@ class EASTBoostingClassifier(DecidingClassifier):
     learning_rate : float, default=0.1
         Learning rate of all rounds.
     balanced : "auto" or bool, default="auto"
-        Whether the cross-entropy model gives classes equal weight. "auto" does so unless cross-validation speaks
-        against it. For a metric such as accuracy, which counts correct decisions of all classes alike, "auto" does so
-        only if cross-validation speaks for it.
+        Whether the cross-entropy model gives classes equal weight. "auto" does so unless cross-validation favours the
+        model without weights. For a metric such as accuracy, which counts correct decisions of all classes alike,
+        "auto" does so only if cross-validation favours it.
     aligned : "auto" or bool, default="auto"
         Whether aligned rounds follow: True always, False never, "auto" if cross-validation favours them.
     aligned_rounds : int, default=50
-        Largest number of aligned rounds; some fractions of it are tried, too.
+        Largest number of aligned rounds; fractions of this number are tried as well.
     temperature : float, default=0.2
         Temperature of the metric's surrogate, in (0, 0.4].
     tune_decision : bool, default=True
         Whether the decision is tuned; otherwise it is the most probable class.
-    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    subject_to : str or sequence of str, optional
+        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+    confidence : float, default=0.95
+        Confidence of the one-sided bounds on constraints, in (0, 1).
+    on_infeasible : {"raise", "best"}, default="raise"
+        What happens if no rule satisfies the constraints: an error, or a warning and the rule that comes closest.
+    abstain_cost : float, optional
+        Cost of leaving a sample undecided, in units of the metric. By default every sample is decided.
+    coverage : float, optional
+        Share of the samples that must be decided, in (0, 1); the least certain ones may stay undecided.
+    abstain_label : object, optional
+        What :meth:`predict` returns for an undecided sample. None means -1 for numbers, "abstain" for text and None
+        for booleans.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
-        best.
+        How probabilities are calibrated; "auto" takes the simplest map whose held-out log-loss is close to the best.
+        See :func:`eastward.decisions.fit_calibration`.
     guard : float or None, default=1.0
         How many standard errors a cross-validated gain must exceed, for a change of weights and for aligned rounds.
-        None always takes the better weights, and aligned rounds.
+        None always takes the better weights, and always keeps aligned rounds.
     cv : int, splitter or iterable of splits, default=5
         Folds for held-out predictions; an integer means stratified, shuffled folds.
     n_bags : int, default=5
@@ -99,23 +110,29 @@ class EASTBoostingClassifier(DecidingClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels.
+        Labels, sorted.
     booster_ : Booster
         The cross-entropy model.
     class_weights_ : ndarray of shape (n_classes,)
-        Its class weights; ones if it has none.
+        The class weights of the cross-entropy model; ones if it has none.
     aligned_booster_ : Booster or None
         Aligned trees, if they were kept.
     aligned_rounds_ : int
         Number of aligned rounds.
-    calibration_, decision_, offsets_, held_out_
-        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    calibration_ : Calibration
+        Turns the models' probabilities into those of :meth:`predict_proba`.
+    decision_ : Decision
+        Turns :meth:`predict_proba` into :meth:`predict`; ``print`` describes it in words.
+    offsets_ : ndarray of shape (n_classes,) or None
+        The decision as offsets of log-probabilities with mean zero; None if it is not that simple.
+    held_out_ : HeldOut
+        Held-out predictions of training rows, for :meth:`decide_by` and :meth:`predict_set`.
     metric_ : Metric
         The metric.
     report_ : dict
         The gain of each step on held-out rows; :meth:`summary` describes it in words.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Number and names of the columns of ``X`` in :meth:`fit`; names only if all are strings.
 
     See Also
     --------
@@ -125,8 +142,8 @@ class EASTBoostingClassifier(DecidingClassifier):
     Notes
     -----
     Missing values are NaN, and trees learn where to send them. New categories count as missing. Aligned trees start at
-    held-out scores, because a model is right about nearly all of its training rows, where the metric has no slope. For
-    prediction they are added to the model of all rows.
+    held-out scores, because a model is right about nearly all of its training rows, so the metric has no gradient
+    there. For prediction they are added to the model of all rows.
 
     Examples
     --------
@@ -205,6 +222,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         Returns
         -------
         self
+            The fitted classifier.
         """
         refuse_repeated_columns(X, _FIT)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -309,7 +327,7 @@ class EASTBoostingClassifier(DecidingClassifier):
         if hasattr(X, "shape") and len(X.shape) == 2:
             self._columns = Columns.of(X, self.categorical_features)
         else:
-            # Not a table: scikit-learn reports what is wrong, or converts nested lists.
+            # For anything but a table, scikit-learn reports what is wrong, or converts nested lists.
             self._columns = Columns({})
         return self._checked(X, reset=True)
 

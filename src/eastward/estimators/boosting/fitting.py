@@ -46,7 +46,7 @@ class Options:
 
 @dataclass(frozen=True)
 class FittedTrees:
-    """Boosters, the shifts of their scores, and scores of rows by trees that were not trained on them.
+    """Boosters, the shifts of their scores, and held-out scores of the training rows.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def _aligned(
 
 
 def _start(problem: Problem, scores: Array, options: Options) -> tuple[Array, Array]:
-    """Find offsets ``(C,)``, and for each row those tuned without its fold; zeros if folds speak against them."""
+    """Find offsets ``(C,)``, and for each row those tuned without its fold; zeros if the folds favour none."""
 
     def tuned(rows: Array) -> Array:
         weight = None if problem.weight is None else problem.weight[rows]

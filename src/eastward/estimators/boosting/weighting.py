@@ -2,7 +2,7 @@
 
 Trees stop splitting when a leaf would have too little weight, so they hardly learn a rare class. An offset afterwards
 cannot separate rows that the trees did not. Therefore the default weights are inverse to the class frequencies, unless
-held-out rows speak against them.
+held-out rows favour the model without them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def choose_weighting(
     rounds : int
         Rounds of the model.
     balanced : bool or "auto"
-        With True or False the other is not tried.
+        True or False decides; "auto" tries both.
     guard : float or None
         Standard errors that the gain over the default must exceed; None is zero. The default is balanced weights, or
         none for a metric that counts correct decisions of all classes alike.

@@ -29,7 +29,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
 
     .. math:: \hat y(x) = \arg\max_j \sum_i p_i(x)\,G_{ij}, \qquad p(x) = \sum_m v_m\, p_m(x)
 
-    Networks and trees err in different places, so their mean is better than either. Each predicts every training row
+    Networks and trees make different mistakes, so their mean is better than either. Each predicts every training row
     by models that were not trained on it. These predictions calibrate the mean and tune the decision matrix :math:`G`
     for the metric (:func:`eastward.tune_decision`). On tables this is the library's strongest classifier, and the one
     to try first.
@@ -40,24 +40,35 @@ class EASTEnsembleClassifier(DecidingClassifier):
         A name from :func:`eastward.metrics.names`, or any callable from a confusion matrix to a 0-d tensor. Metrics of
         one class ("f1", "precision", ...) mean ``classes_[1]``.
     parts : sequence of str, default=("networks", "lightgbm", "random_forest")
-        The models that vote; "extra_trees" is available, too. With few rows, networks have about half of the votes and
-        trees share the rest. With more held-out rows, the votes follow their evidence.
+        The models that vote; "extra_trees" is also available. With few rows, networks have about half of the votes and
+        trees share the rest. With more held-out rows, the votes depend on how well each part predicts them.
     n_folds : int, default=5
-        Folds of networks and of LightGBM; a forest holds out the rows that a tree did not draw. Above 50 000 rows, all
-        parts hold out one share of the rows instead.
+        Number of folds of networks and LightGBM; a forest holds out the rows that a tree did not draw. Above 50 000
+        rows, all parts hold out one common share of the rows instead.
     aligned : bool, default=False
         Whether the metric is also the loss in a last stage of the networks, as in :class:`~eastward.EASTClassifier`.
     tune_decision : bool, default=True
-        Whether the decision is tuned; otherwise it is the most probable class. A tuned decision gives up no class that
-        the metric counts (:func:`eastward.decisions.keep_classes`).
-    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        Whether the decision is tuned; otherwise it is the most probable class. A tuned decision still predicts every
+        class that the metric counts (:func:`eastward.decisions.keep_classes`).
+    subject_to : str or sequence of str, optional
+        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+    confidence : float, default=0.95
+        Confidence of the one-sided bounds on constraints, in (0, 1).
+    on_infeasible : {"raise", "best"}, default="raise"
+        What happens if no rule satisfies the constraints: an error, or a warning and the rule that comes closest.
+    abstain_cost : float, optional
+        Cost of leaving a sample undecided, in units of the metric. By default every sample is decided.
+    coverage : float, optional
+        Share of the samples that must be decided, in (0, 1); the least certain ones may stay undecided.
+    abstain_label : object, optional
+        What :meth:`predict` returns for an undecided sample. None means -1 for numbers, "abstain" for text and None
+        for booleans.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
-        best.
+        How probabilities are calibrated; "auto" takes the simplest map whose held-out log-loss is close to the best.
+        See :func:`eastward.decisions.fit_calibration`.
     label_share : float in [0, 1], optional
-        Weight of the labels in the evidence that tunes the decision; the ensemble's probabilities have the rest. 1 uses
-        the labels alone, 0 the probabilities alone. The default is a quarter for two classes, and zero for more.
+        Weight of the labels when the decision is tuned; the ensemble's probabilities have the rest of the weight. 1
+        uses the labels alone, 0 the probabilities alone. The default is a quarter for two classes, and zero for more.
     n_bags : int, default=5
         Bootstraps over which the decision is averaged.
     network_options : mapping, optional
@@ -73,11 +84,17 @@ class EASTEnsembleClassifier(DecidingClassifier):
     ----------
     classes_ : ndarray
         Labels, sorted.
-    calibration_, decision_, offsets_, held_out_
-        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
+    calibration_ : Calibration
+        Turns the models' probabilities into those of :meth:`predict_proba`.
+    decision_ : Decision
+        Turns :meth:`predict_proba` into :meth:`predict`; ``print`` describes it in words.
+    offsets_ : ndarray of shape (n_classes,) or None
+        The decision as offsets of log-probabilities with mean zero; None if it is not that simple.
+    held_out_ : HeldOut
+        Held-out predictions of training rows, for :meth:`decide_by` and :meth:`predict_set`.
     report_ : dict
-        The metric on held-out rows: of each part, of their mean, and with the decision. :meth:`summary` describes it in
-        words.
+        The metric on held-out rows: of each part, of their mean, and with the decision. :meth:`summary` describes it
+        in words.
     parts_ : dict
         The fitted parts by name.
     votes_ : dict
@@ -88,13 +105,13 @@ class EASTEnsembleClassifier(DecidingClassifier):
     metric_ : Metric
         The metric with its options.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Number and names of the columns of ``X`` in :meth:`fit`; names only if all are strings.
 
     Notes
     -----
     Text columns (in a DataFrame) become indicators of their 30 most frequent values. Dates become days, weekday and
-    hour. Missing values are a branch of LightGBM's trees; for the other parts they become the column's median and an
-    indicator.
+    hour. LightGBM's trees have a branch for missing values; for the other parts, a missing value becomes the column's
+    median and an indicator.
 
     From a large table, each part learns from a sample: networks from at most 400 000 rows, LightGBM from 500 000, and
     forests from 100 000. A sample keeps up to 10 000 rows of every class, and weights restore the frequencies.
@@ -171,6 +188,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         Returns
         -------
         self
+            The fitted classifier.
         """
         fitting.check_parameters(self)
         refuse_repeated_columns(X, type(self).__name__)
@@ -193,7 +211,7 @@ class EASTEnsembleClassifier(DecidingClassifier):
         return self
 
     def _take(self, found: fitting.FittedParts, classes: NDArray[Any], encoder: Encoder) -> None:
-        """Keep the fitted parts, and tune the decision on held-out rows."""
+        """Store the fitted parts, and tune the decision on held-out rows."""
         self.classes_, self.encoder_ = classes, encoder
         self.parts_, self.folds_, self.held_out_ = found.parts, found.folds, found.held_out
         self._parts_held_out, self.votes_ = found.by_part, found.votes

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from eastward import _checks
 from eastward.decisions.deciding import checked_share
 from eastward.decisions.tuning import HeldOut, decision_table
-from eastward.estimators.ensemble.folds import Fitting, deal_folds
+from eastward.estimators.ensemble.folds import Fitting, split_into_folds
 from eastward.estimators.ensemble.networks import Networks, pace
 from eastward.estimators.ensemble.trees import ExtraTrees, LightBoosting, RandomForest
 from eastward.estimators.ensemble.votes import learnt_votes, log_mean
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 CALLER = "EASTEnsembleClassifier"
-# With a smaller share of the weight held out, there is too little to tune a decision on.
+# If less than this share of the weight is held out, it is too little to tune a decision on.
 LEAST_HELD_OUT = 0.5
 Array = NDArray[Any]
 
@@ -49,8 +49,8 @@ PARTS: Mapping[str, Any] = MappingProxyType(
         "random_forest": RandomForest,
     }
 )
-# Five of these cost about as much as one network of EASTClassifier's default size.
-# No pieces of features: networks that bend like trees would add less to trees.
+# Five of these cost about as much as one network of EASTClassifier's default size. Features are not cut into pieces:
+# networks that resemble trees would add less to the trees.
 NETWORK = MappingProxyType({"hidden": (128, 64), "learning_rate": 2e-3, "patience": 12, "bins": 0})
 _OWN = (
     "metric",
@@ -76,7 +76,7 @@ def check_parameters(model: EASTEnsembleClassifier) -> None:
     parts: Any = model.parts
     if isinstance(parts, str) or not isinstance(parts, Sequence) or not parts:
         got = _checks.describe(parts)
-        _checks.fail(CALLER, "parts", "a sequence of one name or more", got, error=TypeError)
+        _checks.fail(CALLER, "parts", "a sequence of at least one name", got, error=TypeError)
     for name in parts:
         _checks.one_of(CALLER, "parts", name, tuple(PARTS))
     if len(set(parts)) < len(parts):
@@ -113,7 +113,7 @@ class FittedParts:
 def fit_parts(model: EASTEnsembleClassifier, rows: TrainingRows, metric: Metric) -> FittedParts:
     """Fit every part on the same folds."""
     raw = rows.encoder.raw(rows.table)
-    folds, count = deal_folds(rows.codes, int(model.n_folds), rows.seed, rows.groups)
+    folds, count = split_into_folds(rows.codes, int(model.n_folds), rows.seed, rows.groups)
     data = Fitting(
         raw,
         rows.encoder.filled(raw),
@@ -139,7 +139,8 @@ def gathered(data: Fitting, parts: dict[str, Any], tables: Mapping[str, Array]) 
     held = np.all([np.isfinite(table).all(1) for table in tables.values()], axis=0)
     weights = None if data.weights is None else data.weights[judged]
     if weights is not None and weights[held].sum() < LEAST_HELD_OUT * weights.sum():
-        # Heavy rows are in every tree of a forest and so never held out. The other rows alone would be another problem.
+        # Rows of large weight are drawn by every tree of a forest and so never held out. The other rows alone would
+        # have other class frequencies.
         held[:] = False
     by_part = {name: table[held] for name, table in tables.items()}
     codes, weights = data.codes[judged][held], None if weights is None else weights[held]

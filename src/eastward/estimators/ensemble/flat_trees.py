@@ -3,7 +3,7 @@
 LightGBM and scikit-learn follow one row down one tree at a time. Each step waits for the one before, and the processor
 guesses half of the branches wrong. Here a block of rows goes down a tree level by level, without a branch in the code,
 so the steps of different rows overlap. For a million rows that takes a quarter of the time. For a single row it saves
-calls, because a hundred trees answer in one.
+calls, because one call evaluates all trees.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _ordered(tree: Nodes, num_features: int) -> tuple[Nodes, int]:
     leaf = tree.left[kept] < 0
     feature = np.where(leaf, 0, tree.feature[kept])
     if feature.min() < 0 or feature.max() >= num_features:
-        raise ValueError("a tree that asks for a feature outside the table")
+        raise ValueError("a tree that uses a feature outside the table")
     left = np.where(leaf, np.arange(len(kept)), place[np.maximum(tree.left[kept], 0)])
     threshold = np.where(leaf, np.inf, tree.threshold[kept])
     missing_left = leaf | tree.missing_left[kept]

@@ -13,15 +13,15 @@ from eastward import _checks
 from eastward.training import assign_folds
 from eastward.training.grouped_folds import grouped_folds
 
-__all__ = ["Fitting", "deal_folds"]
+__all__ = ["Fitting", "split_into_folds"]
 
 Array = NDArray[Any]
 
-# With more rows, one share that every part holds out says as much as five folds, at a fraction of the cost.
+# With more rows, one share that every part holds out is as informative as five folds, at a fraction of the cost.
 ROWS_FOR_FOLDS = 50_000
-# Size of that share, which stops training, weighs votes and tunes the decision.
+# Size of that share, which is used to stop training, weigh votes and tune the decision.
 HELD_ROWS, HELD_SHARE = 50_000, 0.2
-# A class keeps at least this many rows, because rare rows are precious.
+# At least this many rows of a class are used, because rows of rare classes matter most.
 ROWS_OF_A_CLASS = 10_000
 
 
@@ -84,19 +84,19 @@ class Fitting:
         )
 
 
-def deal_folds(codes: Array, wanted: int, seed: int, groups: Any = None) -> tuple[Array, int]:
+def split_into_folds(codes: Array, wanted: int, seed: int, groups: Any = None) -> tuple[Array, int]:
     """Assign rows to stratified folds, as many as the rows allow; groups stay together.
 
     With many rows there is a single fold: a share that every part holds out, while all train on the rest.
     """
     if len(codes) > ROWS_FOR_FOLDS:
         pieces = int(max(1 / HELD_SHARE, np.ceil(len(codes) / HELD_ROWS)))
-        folds, _ = _dealt(codes, pieces, seed, groups)
+        folds, _ = _folds_of(codes, pieces, seed, groups)
         return np.where(folds == 0, 0, -1), 1
-    return _dealt(codes, max(2, min(wanted, len(codes) // 2)), seed, groups)
+    return _folds_of(codes, max(2, min(wanted, len(codes) // 2)), seed, groups)
 
 
-def _dealt(codes: Array, count: int, seed: int, groups: Any) -> tuple[Array, int]:
+def _folds_of(codes: Array, count: int, seed: int, groups: Any) -> tuple[Array, int]:
     if groups is not None:
         together = grouped_folds(codes, groups, count, seed, caller="EASTEnsembleClassifier.fit")
         return together, int(together.max()) + 1

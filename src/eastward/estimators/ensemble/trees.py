@@ -21,13 +21,13 @@ __all__ = ["ExtraTrees", "LightBoosting", "RandomForest"]
 
 Array = NDArray[Any]
 
-# A class that no tree voted for stays out of reach of the offsets, but other parts can still vote for it.
+# No offset can select a class that no tree voted for, but other parts can still vote for it.
 SMALLEST_PROBABILITY = 1e-12
 # More trees make no measurable difference, and they take a third of the time of a fit on a small table.
 NUM_TREES = 120
 ROUNDS, PATIENCE = 400, 25
-# Above this many rows, trees grow with the rows and learn twice as fast, because 15 leaves are too few for 100 000 rows
-# (docs/scale.md).
+# Above this many rows, trees grow with the rows and learn twice as fast, because 15 leaves are too few for 100 000
+# rows (docs/scale.md).
 ROWS_FOR_SMALL_TREES, ROWS_OF_A_LEAF, MOST_LEAVES = 10_000, 400, 255
 BOOSTING = {
     "learning_rate": 0.05,
@@ -80,7 +80,7 @@ class LightBoosting:
 
     @classmethod
     def load(cls, folder: Path, num_classes: int) -> Self:
-        """What :meth:`save` wrote."""
+        """Load what :meth:`save` wrote."""
         paths = sorted(folder.glob("lightgbm-*.txt"), key=lambda path: int(path.stem[9:]))
         if not paths:
             raise FileNotFoundError("no lightgbm-*.txt")
@@ -153,12 +153,12 @@ class _Forest:
             n_jobs=data.n_jobs,
         )
         with warnings.catch_warnings():
-            # Heavy rows may be in every tree; they are left out of the tuning below.
+            # Rows of large weight may be in every tree; they are left out of the tuning below.
             warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
             model.fit(data.filled, data.codes, sample_weight=data.weights)
         held = _logarithms(model.oob_decision_function_)
         held[model.oob_decision_function_.sum(axis=1) == 0] = np.nan
-        # As long as the data, and only needed during the fit.
+        # As large as the data, and needed only during the fit.
         del model.oob_decision_function_
         return cls(model, _flat_forest(model), held)
 

@@ -54,9 +54,9 @@ def learnt_votes(
     codes : ndarray
         ``(N,)`` class indices.
     weight : ndarray, optional
-        ``(N,)``; they are scaled to mean one.
+        ``(N,)`` weights of the rows; they are scaled to mean one.
     prior_rows : float, optional
-        Number of rows :math:`s` that the equal votes are worth; by default as above.
+        Number of rows :math:`s` that the equal votes are worth; by default :math:`3000^2 / n`.
 
     Returns
     -------

@@ -33,7 +33,7 @@ from eastward.training.batches import take
 __all__ = ["EASTClassifier"]
 
 PREDICTION_ROWS = 65_536
-# For so many rows the activations of the default network stay in the processor's cache, which saves a third of the
+# For this many rows, the activations of the default network fit the processor's cache, which saves a third of the
 # time.
 CACHED_ROWS = 1024
 
@@ -41,9 +41,9 @@ CACHED_ROWS = 1024
 class EASTClassifier(MultilabelDecisions):
     """A neural network classifier whose loss, selection and decision are one metric.
 
-    By default five networks are cross-fitted as one batched graph. They start with cross-entropy. In the next stage the
-    metric itself is the loss (EAST), starting at the best decision for the metric. Held-out rows decide whether that
-    stage is kept. Their predictions also calibrate the probabilities and tune the decision
+    By default five networks are cross-fitted as one batched graph. They start with cross-entropy. In the next stage
+    the metric itself is the loss (EAST), starting at the best decision for the metric. Held-out rows decide whether
+    that stage is kept. Their predictions also calibrate the probabilities and tune the decision
     (:func:`eastward.tune_decision`). :meth:`predict` returns the decision and :meth:`predict_proba` the probabilities;
     the two need not agree.
 
@@ -58,11 +58,14 @@ class EASTClassifier(MultilabelDecisions):
     hidden : sequence of int, default=(512, 256, 128)
         Hidden layers of the default network.
     recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}, default="auto"
-        See :func:`eastward.training.recipe_stages`. "paper" is EAST as published: from scratch, cooled on plateaus.
+        The stages of training. "auto": cross-entropy, then the metric. "paper": EAST as published, from scratch and
+        cooled on plateaus. "btg": Bridging the Gap, for two classes. "cross_entropy" and "focal": only that loss. See
+        :func:`eastward.training.recipe_stages`.
     n_folds : int or "auto", default="auto"
         Number of cross-fitted networks; 1 uses a single validation split. "auto" is 5 for tables of up to 50 000 rows
-        with ``recipe="auto"``, otherwise 1. With a module of your own "auto" is 1. Five such modules run one after the
-        other and take five times as long, which is often worth it. A factory gives each its own initial weights.
+        with ``recipe="auto"``, otherwise 1. With a module of your own "auto" is 1. Five such modules are trained one
+        after the other and take five times as long, which is often worth it. A factory gives each its own initial
+        weights.
     max_epochs : int, default=200
         Largest number of epochs in a stage.
     batch_size : int or "auto", default="auto"
@@ -77,33 +80,45 @@ class EASTClassifier(MultilabelDecisions):
         Whether ``recipe="auto"`` has its metric stage, which is kept if held-out rows prefer it.
     refit : bool, default=False
         For one network (``n_folds=1``) with ``recipe="auto"``. The held-out rows stop cross-entropy and tune the
-        decision. Then training continues on all rows, first by cross-entropy and then by the metric. It takes half as
-        long again. ``report_`` describes the network before that: judge the final one by rows of your own.
+        decision. Then training continues on all rows, first by cross-entropy and then by the metric. This takes half
+        as long again. ``report_`` describes the network before that step: judge the final one by rows of your own.
     tune_decision : bool or "auto", default="auto"
         Whether the decision is tuned on held-out predictions; otherwise it is the most probable class. "auto" tunes it
-        with ``recipe="auto"``, and if constraints or abstention need it. A tuned decision gives up no class that the
-        metric counts (:func:`eastward.decisions.keep_classes`).
-    subject_to, confidence, on_infeasible, abstain_cost, coverage, abstain_label
-        Further demands on the decision, as in :class:`~eastward.TunedDecisionClassifierCV`.
+        with ``recipe="auto"``, and if constraints or abstention need it. A tuned decision still predicts every class
+        that the metric counts (:func:`eastward.decisions.keep_classes`).
+    subject_to : str or sequence of str, optional
+        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+    confidence : float, default=0.95
+        Confidence of the one-sided bounds on constraints, in (0, 1).
+    on_infeasible : {"raise", "best"}, default="raise"
+        What happens if no rule satisfies the constraints: an error, or a warning and the rule that comes closest.
+    abstain_cost : float, optional
+        Cost of leaving a sample undecided, in units of the metric. By default every sample is decided.
+    coverage : float, optional
+        Share of the samples that must be decided, in (0, 1); the least certain ones may stay undecided.
+    abstain_label : object, optional
+        What :meth:`predict` returns for an undecided sample. None means -1 for numbers, "abstain" for text and None
+        for booleans.
     calibrate : {"auto", "none", "temperature", "vector", "isotonic"}, default="auto"
-        How probabilities are calibrated; "auto" takes the simplest map that held-out log-loss cannot tell from the
-        best.
+        How probabilities are calibrated; "auto" takes the simplest map whose held-out log-loss is close to the best.
+        See :func:`eastward.decisions.fit_calibration`.
     temperature, cooling_rate, max_cold_steps : float, float, int
-        Annealing of ``recipe="paper"``: start, factor, and coolings without a gain before the end.
+        Annealing of ``recipe="paper"``: the first temperature (default 0.2), the factor of one cooling (0.8), and the
+        number of coolings without a gain before training ends (3).
     validation_fraction : float, default=0.2
         Share of rows held out when ``n_folds`` is 1.
     class_weight : None, "balanced" or mapping, default=None
         Weights of classes in the loss and the confusion matrix.
     prior : None, "balanced", mapping or array-like, default=None
-        Class frequencies that count: those of training (None), equal ones ("balanced", the usual test of long-tailed
-        learning), or a number for each class, by label or in the order of ``classes_``. Networks learn from unchanged
-        rows and are then shifted (``+ log prior - log frequency``). The aligned stage, the held-out values, the
-        decision and :meth:`predict_proba` are for these frequencies.
+        Class frequencies that the model is meant for: those of training (None), equal ones ("balanced", the usual test
+        of long-tailed learning), or a number for each class, by label or in the order of ``classes_``. Networks learn
+        from unchanged rows and are then shifted (``+ log prior - log frequency``). The aligned stage, the held-out
+        values, the decision and :meth:`predict_proba` are for these frequencies.
     standardize : bool or "auto", default="auto"
         Centre and scale features; "auto" does so for the default network.
     bins : int or "auto", default="auto"
-        Also give the default network each feature cut into this many pieces at its quantiles, which helps it to bend
-        with few rows. 0 means none; "auto" is 8 for tables of up to 5000 rows.
+        Number of pieces into which each feature is cut at its quantiles, as further inputs of the default network.
+        They help it to fit curves to few rows. 0 means none; "auto" is 8 for tables of up to 5000 rows.
     metric_options : mapping, optional
         Options of the metric, such as ``{"beta": {"fraud": 5}}`` or ``{"cost": table}``.
     checkpoint : path, optional
@@ -111,10 +126,10 @@ class EASTClassifier(MultilabelDecisions):
     accelerator, devices, strategy, precision
         Options of Lightning Fabric. With ``devices=2`` or more (``strategy="ddp"``), that many processes train
         together, with the steps and the gradient of one; ``batch_size`` counts the rows of all. Inside ``torchrun``
-        its processes are used. In a script, protect the call by ``if __name__ == "__main__":``.
+        its processes are used. In a script, call ``fit`` below ``if __name__ == "__main__":``.
     accumulate : None or "exact", default=None
-        With "exact", stages that minimise the metric take one step for ``effective_batch`` rows. These pass through the
-        network twice, ``batch_size`` at a time, and the gradient is that of all rows together.
+        With "exact", stages that minimise the metric take one step for ``effective_batch`` rows. These pass through
+        the network twice, ``batch_size`` at a time, and the gradient is that of all rows together.
     effective_batch : int, optional
         Rows of one exact step; by default eight times the batch size.
     loggers : Logger or sequence, optional
@@ -130,19 +145,25 @@ class EASTClassifier(MultilabelDecisions):
     ----------
     classes_ : ndarray
         Labels (label columns for multilabel targets).
-    calibration_, decision_, offsets_, held_out_
-        The parts of :meth:`predict_proba` and :meth:`predict`, as in :class:`~eastward.TunedDecisionClassifierCV`.
-        Multilabel targets only have ``offsets_`` of the labels' log-odds.
+    calibration_ : Calibration
+        Turns the models' probabilities into those of :meth:`predict_proba`.
+    decision_ : Decision
+        Turns :meth:`predict_proba` into :meth:`predict`; ``print`` describes it in words.
+    offsets_ : ndarray of shape (n_classes,) or None
+        The decision as offsets of log-probabilities with mean zero; None if it is not that simple. For multilabel
+        targets, the offsets of the log-odds of labels; they have no calibration and no decision matrix.
+    held_out_ : HeldOut
+        Held-out predictions of training rows, for :meth:`decide_by` and :meth:`predict_set`.
     report_ : dict
         The gain of each stage and of the decision on held-out rows; :meth:`summary` describes it in words.
     history_ : list of dict
-        Numbers of every epoch.
+        Losses and scores of every epoch.
     members_ : Module
         The fitted networks.
     metric_ : Metric
         The metric with its options.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Number and names of the columns of ``X`` in :meth:`fit`; names only if all are strings.
 
     Examples
     --------
@@ -262,7 +283,7 @@ class EASTClassifier(MultilabelDecisions):
         sample_weight : array-like or str, optional
             ``(n_samples,)``; a row of weight zero is left out. With a path, the name of the column of weights.
         validation_data : tuple (X, y) or DataLoader, optional
-            Rows that stop training and tune the decision, instead of a split; one network is trained then.
+            Rows that are used to stop training and tune the decision, instead of a split. One network is trained then.
         groups : array-like, optional
             ``(n_samples,)``: rows with the same value are never on both sides of a split, such as rows of one patient.
 
@@ -308,7 +329,7 @@ class EASTClassifier(MultilabelDecisions):
         labels = ready.labels
         self.classes_, self.multilabel_ = labels.classes, labels.multilabel
         self.metric_ = self._resolved_metric(labels.classes.tolist())
-        self._check_asked(labels.classes)
+        self._check_decision_options(labels.classes)
         self.scaler_, self.encoder_ = ready.scaler, ready.encoder
         self.n_folds_ = ready.n_folds
         ready = with_frequencies(self, ready)
@@ -394,7 +415,7 @@ class EASTClassifier(MultilabelDecisions):
         return torch.cat(parts).numpy()
 
     def _member_scores(self, inputs: Any) -> Tensor:
-        # In float32 the last digit of a row's score would depend on the other rows.
+        # In float32, the last digit of a row's score would depend on the other rows of the batch.
         exact = isinstance(self.members_, StackedMLP)
         logits: Tensor = self.members_(inputs.double() if exact else inputs).double()
         if self.multilabel_:

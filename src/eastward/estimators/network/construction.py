@@ -24,11 +24,11 @@ from eastward.training.members import Members
 if TYPE_CHECKING:
     from eastward.estimators.network.classifier import EASTClassifier
 
-# Above this many rows, one validation split says as much as five folds, at a fifth of the cost.
+# Above this many rows, one validation split is as informative as five folds, at a fifth of the cost.
 ROWS_FOR_FOLDS = 50_000
 # Pieces of each feature, the most rows for which they are worth their cost, and the most pieces in total.
 BINS, ROWS_FOR_PIECES, LARGEST_WIDTH = 8, 5_000, 2_000
-# With five rows of a class in a batch the gradient of F1 has lost its bias; with one it points elsewhere
+# With five rows of a class in a batch, the gradient of F1 is practically unbiased; with one it points elsewhere
 # (results/batch_size).
 ROWS_OF_EACH_CLASS, LARGEST_STEP = 8, 65_536
 # The most columns that become inputs of the network.
@@ -106,7 +106,7 @@ def _check_accumulation(caller: str, model: EASTClassifier) -> None:
 
 
 def _check_flags(caller: str, model: EASTClassifier) -> None:
-    """Check that flags are True or False, because any other word would count as True."""
+    """Check that flags are True or False, because any other string would count as True."""
     either = ("auto",)
     flags = {"aligned": (), "refit": (), "tune_decision": either, "standardize": either}
     for name, words in flags.items():
@@ -125,7 +125,7 @@ def _check_refit(caller: str, model: EASTClassifier) -> None:
         got = f"recipe={model.recipe!r}, aligned={model.aligned}"
         _checks.fail(caller, "refit", "False without the aligned stage of recipe='auto'", got)
     if model.tune_decision is True:
-        advice = "The decision is tuned before the last rows join, and trained on from there."
+        advice = "refit=True tunes the decision before it trains on all rows."
         _checks.fail(caller, "tune_decision", "'auto' or False with refit=True", True, advice)
 
 

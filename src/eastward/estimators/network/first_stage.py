@@ -14,16 +14,16 @@ __all__ = ["FirstStage", "after_first_stage"]
 
 
 class FirstStage(Callback):
-    """Keeps what the first stage of a training left behind.
+    """A callback that stores the result of the first stage of training.
 
     Attributes
     ----------
     result : TrainingResult or None
-        Its epochs, notes, weights and held-out logits; None before it has ended.
+        Epochs, notes, weights and held-out logits of the stage; None before it has ended.
     rows : Rows or None
-        What it was trained on.
+        The rows that the stage was trained on.
     seconds : float
-        How long it took.
+        Duration of the stage.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class FirstStage(Callback):
             self.seconds = -time.perf_counter()
 
     def stage_end(self, run: Run) -> None:
-        """Copy it; later stages go on with the same networks."""
+        """Copy the result, because later stages continue with the same networks."""
         if self.result is not None:
             return
         name = run.stage.name
@@ -53,19 +53,19 @@ class FirstStage(Callback):
 
 
 def after_first_stage(model: EASTClassifier, kept: FirstStage) -> EASTClassifier:
-    """Return the classifier that ``aligned=False`` trains, taken from the first stage of a whole training.
+    """Return the classifier that ``aligned=False`` would train, taken from the first stage of a longer training.
 
     Parameters
     ----------
     model : EASTClassifier
         Fitted with ``recipe="auto"`` and ``callbacks=[kept]``.
     kept : FirstStage
-        What listened.
+        The callback that was passed to that fit.
 
     Returns
     -------
     EASTClassifier
-        Fitted, with a decision tuned on the rows that its networks held out.
+        A fitted classifier, with a decision tuned on the rows that its networks held out.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def after_first_stage(model: EASTClassifier, kept: FirstStage) -> EASTClassifier
     (False, 'cross-entropy')
     """
     if kept.result is None or kept.rows is None:
-        raise ValueError("kept must have listened to the fit of model")
+        raise ValueError("kept must be a callback of the fit of model")
     first = copy.copy(model)
     first.set_params(aligned=False, callbacks=None)
     first.members_ = copy.deepcopy(model.members_)

@@ -166,7 +166,7 @@ def _from_stream(
         got = type(sample_weight).__name__
         _checks.fail(preparation.CALLER, "sample_weight", expected, got)
     if model.n_folds not in ("auto", 1):
-        advice = "Rows of a stream are not dealt out to folds: one network is trained."
+        advice = "Streamed rows cannot be split into folds, so one network is trained."
         _checks.fail(
             preparation.CALLER, "n_folds", "'auto' or 1 with Parquet files", model.n_folds, advice
         )
@@ -202,7 +202,7 @@ def train(
     """Run the stages of the recipe over the networks."""
     rows, loader = ready.rows, ready.source
     _check_recipe(model, rows)
-    # All networks train on nearly the same rows, so those of the first will do.
+    # All networks train on nearly the same rows, so the rows of the first represent them all.
     supply = ready.supply or Supply.of_codes(rows.targets[rows.train[0]], rows.num_outputs)
     stages = recipe_stages(model.recipe, **_stage_options(model, supply, loader))
     classes = ready.labels.classes.tolist()
@@ -235,7 +235,7 @@ def train(
 
 
 def fitted_scaler(model: EASTClassifier, features: Any) -> Scaler | None:
-    """Fit the scaler of the features, if it is wanted."""
+    """Fit the scaler of the features, if the options require one."""
     wanted = model.module is None if model.standardize == "auto" else bool(model.standardize)
     usable = isinstance(features, np.ndarray)
     if wanted and not usable:
@@ -314,12 +314,14 @@ def _check_recipe(model: EASTClassifier, rows: Rows) -> None:
 
 
 def _check_shift(members: Members, rows: Rows) -> None:
-    """Check that a user's module has an output bias, which other frequencies shift."""
+    """Check that a user's module has an output bias, because other class frequencies shift it."""
     if rows.frequencies is None or members.add_to_output_bias(torch.zeros(rows.num_outputs)):
         return
     advice = "Give its last layer a bias, or use eastward.align, which makes one."
-    got = "a module without an output bias of that length"
-    _checks.fail(preparation.CALLER, "prior", "None for a module that it cannot shift", got, advice)
+    got = "class frequencies"
+    _checks.fail(
+        preparation.CALLER, "prior", "None for a module without an output bias", got, advice
+    )
 
 
 def _check_lengths(features: Any, codes: Tensor, *, argument: str) -> None:

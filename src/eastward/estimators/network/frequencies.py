@@ -1,4 +1,4 @@
-"""Class frequencies that count for a network, if they differ from those of training."""
+"""Class frequencies that a network is meant for, if they differ from those of training."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_frequencies(model: EASTClassifier, ready: Prepared) -> Prepared:
 
 
 def frequency_sentence(rows: Rows, classes: list[Any]) -> list[str]:
-    """Describe in words which frequencies count; empty if they are those of training."""
+    """Describe in words which frequencies the model is meant for; "" if they are those of training."""
     if rows.frequencies is None:
         return []
     shares = rows.frequencies.judged.tolist()

@@ -59,7 +59,7 @@ def check_parameters(model: EASTClassifier) -> None:
         advice = "Let the loader yield scaled inputs."
         _checks.fail(CALLER, "standardize", "'auto' or False with a DataLoader", True, advice)
     if model.n_folds not in {"auto", 1}:
-        advice = "Rows of a loader cannot be dealt out to folds: leave n_folds at 'auto'."
+        advice = "Rows of a loader cannot be split into folds: leave n_folds at 'auto'."
         _checks.fail(CALLER, "n_folds", "'auto' or 1 with a DataLoader", model.n_folds, advice)
 
 

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from eastward import _checks
+from eastward.decisions._inputs import row_weight
 from eastward.decisions.multilabel import multilabel_thresholds
 from eastward.decisions.tuning import HeldOut
 from eastward.estimators.base import DecidingClassifier
+from eastward.estimators.cross_fitting import check_length
 from eastward.estimators.network import preparation
 from eastward.metrics import Metric
 from eastward.training import Rows
@@ -22,7 +24,7 @@ __all__ = ["MultilabelDecisions"]
 
 
 class MultilabelDecisions(DecidingClassifier):
-    """A deciding classifier whose targets may be indicators of several labels.
+    """A classifier with a tuned decision, whose targets may be indicators of several labels.
 
     With ``multilabel_`` there is no decision matrix. Each label has its own threshold, stored as an offset of its
     log-odds. Everything else is as in :class:`~eastward.estimators.base.DecidingClassifier`.
@@ -57,7 +59,7 @@ class MultilabelDecisions(DecidingClassifier):
         return self.raw_predict_proba(X) if self.multilabel_ else self._probabilities(X)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Compute the worth of each decision; for two classes the difference, positive for ``classes_[1]``.
+        """Compute the value of each decision; for two classes the difference, positive for ``classes_[1]``.
 
         Returns
         -------
@@ -93,16 +95,28 @@ class MultilabelDecisions(DecidingClassifier):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the metric of the predictions, negated if lower is better.
 
+        Parameters
+        ----------
+        X : array-like
+            Samples.
+        y : array-like
+            ``(n_samples,)`` true labels, or ``(n_samples, n_labels)`` indicators.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples.
+
         Returns
         -------
         float
+            The metric. Undecided samples count as correct, minus ``abstain_cost`` times their share.
         """
         check_is_fitted(self)
         if not self.multilabel_:
             return super().score(X, y, sample_weight)
+        caller = f"{type(self).__name__}.score"
         scores = torch.from_numpy(self.decision_function(X))
         targets = preparation.known_labels(y, self.classes_, argument="y")
-        weights = None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight))
+        check_length(caller, targets, scores)
+        weights = row_weight(caller, sample_weight, scores)
         rows = Rows(None, targets, None, [], [], len(self.classes_), multilabel=True)
         value = float(self.metric_(hard_table(scores, targets, weights, rows)))
         return value if self.metric_.higher_is_better else -value
@@ -112,7 +126,7 @@ class MultilabelDecisions(DecidingClassifier):
         """The decision as offsets of log-probabilities or log-odds; None if it is not that simple."""
         return self._label_offsets if self.multilabel_ else self.decision_.offsets_
 
-    def _check_asked(self, classes: NDArray[Any]) -> None:
+    def _check_decision_options(self, classes: NDArray[Any]) -> None:
         """Check the options of the decision before anything is trained."""
         if not self.multilabel_:
             self._check_decision(classes.tolist())
@@ -131,7 +145,7 @@ class MultilabelDecisions(DecidingClassifier):
         size = len(self.classes_)
         tune = self.recipe == "auto" if self.tune_decision == "auto" else bool(self.tune_decision)
         self._label_offsets = np.zeros(size)
-        words = "Each label is given from a probability of one half on."
+        words = "Each label is predicted if its probability is above one half."
         rows = 0 if held is None else len(held.codes)
         if tune and held is not None:
             self._label_offsets = _label_thresholds(held, self.metric_)

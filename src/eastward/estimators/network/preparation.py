@@ -36,7 +36,7 @@ class Labels:
 def encode_labels(y: Any) -> Labels:
     """Encode ``y`` as class indices (or 0/1 indicators), with its sorted classes."""
     if y is None:
-        # scikit-learn's checks look for these words.
+        # scikit-learn's estimator checks expect these words.
         message = "y of EASTClassifier.fit must be given: it requires y to be passed, but the target y is None."
         raise ValueError(message)
     refuse_odd_labels(CALLER, y)
@@ -47,11 +47,11 @@ def encode_labels(y: Any) -> Labels:
     labels = column_or_1d(y, warn=True)
     classes = np.unique(labels)
     if len(classes) < 2:
-        advice = "A classifier needs examples of what else there is."
+        advice = "A classifier needs rows of at least two classes."
         _checks.fail(
             CALLER, "y", "made of at least two classes", f"one class, {classes[0]!r}", advice
         )
-    # np.unique could return the codes, too, but with five times their memory.
+    # np.unique could also return the codes, but it would need five times their memory.
     codes = np.searchsorted(classes, labels).astype(np.int64, copy=False)
     return Labels(torch.from_numpy(codes), classes, False)
 
@@ -63,7 +63,7 @@ def known_labels(y: Any, classes: NDArray[Any], *, argument: str) -> Tensor:
         return torch.from_numpy(values.astype(np.int64))
     unknown = np.setdiff1d(values, classes)
     if len(unknown):
-        expected = "made of classes that y has"
+        expected = "made of classes that occur in y"
         advice = "Leave those rows out, or put the class into the training data."
         _checks.fail(CALLER, argument, expected, f"unknown {unknown[:5].tolist()}", advice)
     return torch.from_numpy(np.searchsorted(classes, values).astype(np.int64))
@@ -133,7 +133,7 @@ def fold_rows(
     else:
         parts = num_folds if num_folds > 1 else max(2, round(1 / validation_fraction))
         keys = _fold_keys(codes) if labels.multilabel else codes
-        folds = _dealt(keys, parts, generator, groups)
+        folds = _folds_of(keys, parts, generator, groups)
         _warn_of_singles(folds, labels)
         # There may be fewer groups than folds.
         members = max(1, num_folds if groups is None else min(num_folds, int(folds.max()) + 1))
@@ -146,7 +146,7 @@ def fold_rows(
     return Rows(inputs, codes, weights, train, valid, len(labels.classes), labels.multilabel)
 
 
-def _dealt(keys: Tensor, parts: int, generator: torch.Generator, groups: Any) -> Tensor:
+def _folds_of(keys: Tensor, parts: int, generator: torch.Generator, groups: Any) -> Tensor:
     """Assign a fold to each row; groups stay together."""
     if groups is None:
         return assign_folds(keys, parts, generator)

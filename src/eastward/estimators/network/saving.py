@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 FOLDER = SavedFolder("eastward.EASTClassifier", format=2)
-NAMED = "Score with it after loading: save a model trained with a metric that has a name."
+NAMED = "Train with a metric that has a name, and compute your own metric after loading."
 # Parameters that are objects of the training run, not of the model.
 NOT_SAVED = ("module", "checkpoint", "loggers", "callbacks", "random_state")
 T = TypeVar("T")

@@ -1,7 +1,8 @@
 r"""Scale features for the default network, and cut them into pieces for small tables.
 
-With a few hundred rows, a network can hardly learn to bend at a particular value of one feature, which a tree does with
-its first split. Pieces provide such bends. With edges :math:`e_0 < \dots < e_B` at quantiles of the feature, piece
+With a few hundred rows, a network can hardly learn to change its slope at a particular value of one feature, which a
+tree does with its first split. Pieces make such changes easy. With edges :math:`e_0 < \dots < e_B` at quantiles of the
+feature, piece
 :math:`b` is how far the value has come through the interval :math:`[e_{b-1}, e_b]`,
 
 .. math:: t_b(x) = \min\!\big(1, \max(0, (x - e_{b-1}) / (e_b - e_{b-1}))\big),
@@ -42,7 +43,7 @@ class Pieces:
         parts = []
         for column in range(features.shape[1]):
             edges = _edges(features[:, column], bins)
-            if len(edges) < 3:  # one piece says no more than the scaled feature
+            if len(edges) < 3:  # a single piece carries no more information than the scaled feature
                 continue
             size = len(edges) - 1
             lowest, highest = np.zeros(size), np.ones(size)
@@ -63,7 +64,7 @@ class Pieces:
 
 def _edges(values: NDArray[Any], bins: int) -> NDArray[np.float32]:
     """Compute the quantiles of a feature, without repetitions and intervals too narrow for float32."""
-    if len(np.unique(values)) <= 2:  # two values need no bend between them
+    if len(np.unique(values)) <= 2:  # nothing has to change between only two values
         return np.empty(0, dtype=np.float32)
     quantiles = np.quantile(values.astype(np.float64), np.linspace(0, 1, bins + 1))
     edges = np.unique(quantiles.astype(np.float32))
@@ -118,7 +119,7 @@ class Scaler:
         return scaled if self.pieces is None else torch.cat([scaled, self.pieces(numbers)], dim=1)
 
     def in_place(self, features: Tensor) -> Tensor:
-        """Scale float32 features in place; nobody else may need them."""
+        """Scale float32 features in place; the caller must not need the originals."""
         if self.pieces is not None:
             return self(features)
         return features.sub_(self.mean).div_(self.scale).clamp_(-OUTLIER, OUTLIER)

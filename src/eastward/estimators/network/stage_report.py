@@ -47,8 +47,8 @@ class StageChoice:
 def choose_stage(result: TrainingResult, rows: Rows, metric: Metric) -> StageChoice:
     """Compare the stages on held-out rows; a later stage must prove better.
 
-    Both are judged with a decision that was tuned without each row's fold, so that no number is too good. A stage that
-    trained on all rows has no held-out rows, so it is kept as asked for.
+    Both are judged with a decision that was tuned without each row's fold, so that no score is too optimistic. A stage
+    that trained on all rows has no held-out rows and is always kept.
     """
     best, stages = "", []
     tuned = {name: _cross_fitted(held, rows, metric) for name, held in result.held_out.items()}
@@ -127,7 +127,7 @@ def _cross_fitted(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
         if not others.any():
             continue
         weights = None if rows.weights is None else rows.weights[held.rows[others]]
-        # From the original scores, because shifted scores of another fold know the labels of this one.
+        # Uses the original scores, because shifts of another fold were tuned on the labels of this one.
         offsets = tune(
             scores[others], rows.targets[held.rows[others]], metric, sample_weight=weights
         )

@@ -63,7 +63,7 @@ def class_codes(column: pa.ChunkedArray, classes: NDArray[Any]) -> Tensor:
     found = pa.compute.index_in(plain, value_set=pa.array(classes.tolist(), type=kind))
     if found.null_count:
         unknown = plain.filter(found.is_null()).unique().to_pylist()[:5]
-        expected = "made of classes that y has"
+        expected = "made of classes that occur in y"
         advice = "The files changed after their classes were counted."
         _checks.fail(CALLER, "y", expected, f"unknown {unknown}", advice)
     return torch.from_numpy(found.to_numpy().astype(np.int64))
