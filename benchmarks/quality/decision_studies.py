@@ -123,7 +123,7 @@ def shift(split: int) -> Iterator[Cell]:
         features, truth = load()
         for source, target in (("1:3", "1:30"), ("1:30", "1:3")):
             seed = [split, len(truth), RATIOS[source]]
-            train, labelled, test = _dealt(truth, source, target, np.random.default_rng(seed))
+            train, labelled, test = _folds_of(truth, source, target, np.random.default_rng(seed))
             booster = LGBMClassifier(n_estimators=80, num_leaves=15, n_jobs=1, verbosity=-1)
             model = TunedDecisionClassifierCV(booster, "f1", random_state=split)
             model.fit(features[train], truth[train])
@@ -160,7 +160,7 @@ def _large_tables() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
             yield name, rows
 
 
-def _dealt(truth: Any, source: str, target: str, generator: Any) -> tuple[Any, Any, Any]:
+def _folds_of(truth: Any, source: str, target: str, generator: Any) -> tuple[Any, Any, Any]:
     """Rows to train on, rows with labels and rows to judge by, each at its ratio."""
     of = [generator.permutation(np.flatnonzero(truth == value)) for value in (0, 1)]
     parts = []

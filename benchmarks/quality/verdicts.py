@@ -23,8 +23,8 @@ from eastward import metrics
 from eastward.comparison.belief import Prior
 from eastward.comparison.dropping import SPLITS_BETWEEN_LOOKS, beaten
 from eastward.comparison.methods import BUILT_IN, DEFAULT_METHODS
+from eastward.comparison.recommending import pair_belief, recommended
 from eastward.comparison.statistics import corrected_mean, holm
-from eastward.comparison.verdict import pair_belief, recommended
 
 HELD_OUT = ("results/quality/held_out/cells.jsonl.gz",)
 RATIO, MARGIN, FOLDS, SPLITS = 0.25, 0.005, 5, 10
@@ -79,7 +79,7 @@ def expected(seen: Gains, metric: str, prior: Prior | None) -> str:
         return belief(difference, (one, other), metric, prior)
 
     means = {name: pairs(name, REFERENCE).expected for name in seen}
-    return recommended({REFERENCE: 0.0, **means}, EFFORTS, pairs, REFERENCE)
+    return recommended({REFERENCE: 0.0, **means}, EFFORTS, pairs, REFERENCE, MARGIN)
 
 
 def without_prior(seen: Gains, metric: str, prior: Prior) -> str:  # noqa: ARG001

@@ -36,13 +36,13 @@ def simulated(rng, cases, *, ratio=0.0):
         )
 
 
-def test_without_a_prior_it_is_the_corrected_t_distribution():
+def test_without_a_prior_a_belief_is_the_corrected_t_distribution():
     gains = np.array([0.02, 0.03, 0.01, 0.02, 0.06])
     belief, known = believed_gain(gains, 0.25, MARGIN), corrected_mean(gains, 0.25)
     assert [belief.expected, belief.low, belief.high, belief.better] == pytest.approx(list(known))
 
 
-def test_its_mean_and_probabilities_are_those_of_brute_force():
+def test_mean_and_probabilities_of_a_belief_agree_with_brute_force():
     gains, known = np.array([0.03, -0.01, 0.04]), Expected(0.01, 0.02)
     belief = believed_gain(gains, 0.25, MARGIN, expected=known, noise=NOISE)
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_its_probabilities_are_calibrated_in_simulation(ratio):
 
 
 @pytest.mark.slow
-def test_its_choices_cost_less_than_those_of_other_rules():
+def test_choices_by_belief_cost_less_than_those_of_other_rules():
     prior = Prior(verdicts.REFERENCE, {"f1": METHODS}, Expected(0.0, 0.02), NOISE, 33)
     found = [
         verdicts.Trial("f1", seen, {verdicts.REFERENCE: 0.0, **truth}, prior)
@@ -92,7 +92,7 @@ def test_its_choices_cost_less_than_those_of_other_rules():
     assert all(ours < regret for regret in regrets.values()), (ours, regrets)
 
 
-def test_the_shipped_prior_is_what_the_cells_say():
+def test_the_shipped_prior_can_be_computed_from_the_cells():
     tables = fitting.read_tables()
     noise = shipped_prior().noise
     for metric, method in [("f1", "ensemble"), ("balanced_accuracy", "random_forest")]:

@@ -25,7 +25,7 @@ def test_who_keeps_the_constraint_is_recommended_although_another_scores_higher(
     assert plain["breaks"][0].startswith("recall[1] >= 0.8: 0.")
     assert tuned["breaks"] == []
     assert result.verdict["recommended"] == "logistic_regression_tuned"
-    assert any(line.startswith("Logistic regression breaks") for line in result.verdict["detail"])
+    assert any(line.startswith("Logistic regression violates") for line in result.verdict["detail"])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,11 @@ SENTENCE = re.compile(r"^.+ of compare must be .+; got .+\.", re.DOTALL)
         ({"preprocess": 3}, TypeError, "preprocess of compare must be a scikit-learn transformer"),
         ({"sample_weight": np.full(30, -1.0)}, ValueError, "sample_weight of compare must be fin"),
         ({"y": np.zeros(30, int)}, ValueError, "y of compare must be of two or more classes"),
-        ({"y": np.arange(30) // 29}, ValueError, "of two classes at least with two rows each"),
+        (
+            {"y": np.arange(30) // 29},
+            ValueError,
+            "of at least two classes with at least two rows each",
+        ),
         ({"y": np.eye(2, dtype=int)[Y % 2]}, ValueError, "y of compare must be one label per"),
         (
             {"X": pd.DataFrame({"age": range(30), "town": ["Ulm"] * 30})},

@@ -371,7 +371,8 @@ def test_weights_reach_training_and_judging():
     )
     without = quick(X, y, sample_weight=weight, methods={"near": KNeighborsClassifier(), **QUICK})
     assert (
-        "Near fitted without sample weights, which it does not take." in without.verdict["detail"]
+        "Near fitted without sample weights, which it does not support."
+        in without.verdict["detail"]
     )
 
 
@@ -417,9 +418,7 @@ def test_a_time_budget_stops_networks_and_is_said_where_it_cannot():
         method_options=options,
     )
     assert time.perf_counter() - started < 30
-    assert result.cells[0]["notes"] == [
-        "took longer than the time budget, which it cannot be held to"
-    ]
+    assert result.cells[0]["notes"] == ["took longer than the time budget, which it cannot enforce"]
     assert result.methods[1]["failures"] == 0
 
 

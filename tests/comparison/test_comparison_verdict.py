@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,8 +101,30 @@ def test_between_equals_the_one_of_less_effort_is_recommended():
     assert comparison(far, {"heavy": 5, "light": 1}).verdict["recommended"] == "heavy"
 
 
+# Uncertain by ±0.05, so that hardly any probability lies within the margin.
+NOISE = [0.05, -0.05, 0.05, -0.05, 0.05, -0.05]
+
+
+@pytest.mark.parametrize(
+    ("gain", "effort", "recommended", "words"),
+    [
+        (0.001, 5, "base", "Use base: no other method is expected to gain enough. The nearest is"),
+        (0.02, 5, "other", "Use other, perhaps 0.020 better than base."),
+        (-0.001, 0, "other", "Use other: simpler than base, and expected to be about as good."),
+        (-0.02, 0, "base", "Use base: no other method is expected to do better."),
+    ],
+)
+def test_more_effort_has_to_be_expected_to_pay(gain, effort, recommended, words):
+    """A gain that is uncertain is no tie, but one that is tiny on average does not justify more effort."""
+    other = [score + gain + noise for score, noise in zip(BASE, NOISE, strict=True)]
+    result = comparison({"base": BASE, "other": other}, {"base": 2, "other": effort})
+    assert result.methods[1]["difference"]["equal"] < 0.5
+    assert result.verdict["recommended"] == recommended
+    assert result.verdict["sentence"].startswith(words)
+
+
 def test_lack_of_proof_is_no_proof_of_lack():
-    """Ahead on most splits but not significantly: the better bet is recommended, and the doubt is said."""
+    """Ahead on most splits but not significantly: the better bet is recommended, and the doubt is expressed."""
     wobbly = [0.09, 0.005, 0.06, 0.02, 0.095, 0.04]
     result = comparison({"base": BASE, "maybe": [b + w for b, w in zip(BASE, wobbly, strict=True)]})
     row = result.methods[1]["difference"]
@@ -152,7 +175,7 @@ def test_experience_makes_large_gains_smaller_and_is_said_in_words():
     alone, weighed = comparison(scores), comparison(scores, prior=shipped_prior())
     expected = weighed.methods[1]["difference"]["expected"]
     assert 0.01 < expected < alone.methods[1]["difference"]["expected"]
-    assert "nothing is known of these two beforehand" in weighed.verdict["detail"][0]
+    assert "nothing is known about these two in advance" in weighed.verdict["detail"][0]
     assert not any("experience" in line for line in alone.verdict["detail"])
 
 
@@ -227,12 +250,43 @@ def test_the_margin_of_a_metric_without_a_range_is_relative():
     assert (result.methods[1]["ties"], result.verdict["recommended"]) == (6, "base")
 
 
-def test_harm_and_help_of_the_metric_stage_are_said():
-    assert (
-        "does harm here" in comparison({"b": BASE, "eastward": shifted(-0.1)}).verdict["detail"][0]
-    )
-    assert "helps here" in comparison({"b": BASE, "eastward": shifted(0.1)}).verdict["detail"][0]
-    assert "no clear" in comparison({"b": BASE, "eastward": shifted(0.001)}).verdict["detail"][0]
+@pytest.mark.parametrize(
+    ("gain", "noise", "words"),
+    [
+        (-0.1, 0.0, "almost certainly does harm here"),
+        (0.1, 0.0, "almost certainly helps here"),
+        (0.02, 0.4, "likely helps here"),
+        (0.01, 1.0, "makes no clear difference here"),
+        (0.001, 0.0, "makes no practical difference here"),
+    ],
+)
+def test_harm_and_help_of_the_metric_stage_are_said(gain, noise, words):
+    aligned = [a + noise * b for a, b in zip(shifted(gain), NOISE, strict=True)]
+    result = comparison({"cross_entropy_tuned": BASE, "eastward": aligned})
+    assert f"Training by the metric itself {words}: " in "\n".join(result.verdict["detail"])
+
+
+def test_another_baseline_says_nothing_about_training_by_the_metric():
+    result = comparison({"logistic_regression_tuned": BASE, "eastward": shifted(0.1)})
+    assert "Training by the metric" not in "\n".join(result.verdict["detail"])
+
+
+def test_two_splits_give_no_interval_of_a_mean():
+    result = comparison({"base": BASE, "dropped": [0.6, 0.7]})
+    dropped = result.methods[1]
+    assert dropped["interval"] == dropped["difference"]["interval"] == [None, None]
+    assert (dropped["mean"], dropped["difference"]["mean"]) == pytest.approx((0.65, 0.145))
+    assert "+0.145 |" in result.to_markdown()
+
+
+def test_probabilities_are_compared_on_the_same_splits():
+    """A method that was dropped early is judged by fewer splits, which may be the easy ones."""
+    result = comparison({"base": BASE, "dropped": [0.1, 0.2], "other": shifted(-0.1)})
+    losses = {"base": 0.5, "dropped": 0.1, "other": 0.3}
+    cells = [cell | {"log_loss": losses[cell["method"]], "ece": 0.1} for cell in result.cells]
+    said = "\n".join(replace(result, cells=cells).verdict["detail"])
+    assert "of other" in said
+    assert "of dropped" not in said
 
 
 @pytest.mark.parametrize("gain", [0.05, 0.02, 0.0, -0.05])

@@ -50,7 +50,7 @@ def test_the_gradient_is_right_and_finite_where_all_is_sure(batch):
     assert torch.isfinite(sure.grad).all()
 
 
-def test_it_is_a_recipe_that_learns_something_of_its_own():
+def test_the_focal_recipe_learns_and_differs_from_cross_entropy():
     X, y = blobs(distance=2.0)
     options = {"hidden": (8,), "max_epochs": 15, "learning_rate": 0.02, "random_state": 0}
     focal = EASTClassifier(recipe="focal", **options).fit(X, y)

@@ -26,7 +26,7 @@ FEATURES = np.column_stack([np.arange(ROWS), GROUPS, RNG.normal(size=ROWS)]).ast
 
 
 class Witness(ClassifierMixin, BaseEstimator):
-    """Remembers, outside of itself, which rows it was fitted on and which it was asked about."""
+    """Records, in a list of the class, which rows it was fitted on and which it predicted."""
 
     seen: list[tuple[np.ndarray, np.ndarray]] = []  # noqa: RUF012 - for all copies
 

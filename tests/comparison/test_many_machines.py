@@ -13,7 +13,7 @@ from eastward import TunedDecisionClassifierCV, compare
 pytestmark = [pytest.mark.slow, pytest.mark.distributed]
 METHODS = {
     "naive_bayes": GaussianNB(),
-    # Dask runs folds on the cluster, too, unless they are told to stay where their cell is.
+    # Dask would run folds on the cluster as well, unless they are kept in the process of their cell.
     "tuned_naive_bayes": TunedDecisionClassifierCV(GaussianNB(), "f1_macro", cv=3, random_state=0),
     "logistic": LogisticRegression(),
 }
@@ -79,7 +79,7 @@ def test_a_method_that_kills_every_worker_fails_alone(tmp_path):
     failed = {cell["method"] for cell in result.cells if cell["error"] is not None}
     assert failed == {"victim"}
     assert {cell["error"] for cell in result.cells if cell["method"] == "victim"} == {
-        "RuntimeError: its process was killed; memory may have been short"
+        "RuntimeError: its process was killed, perhaps for lack of memory"
     }
     assert result.verdict["recommended"] != "victim"
 

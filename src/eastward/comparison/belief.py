@@ -49,7 +49,7 @@ class Expected(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """The expected variance between splits, worth a number of splits as evidence."""
+    """The expected variance between splits, with the number of splits that this expectation is worth."""
 
     variance: float
     degrees: float
@@ -63,13 +63,13 @@ class Belief(NamedTuple):
     expected : float
         Mean of the distribution.
     low, high : float
-        Its middle 95 %.
+        The interval that holds the middle 95 % of the distribution.
     better : float
         Probability that the gain is positive.
     equal : float
-        Probability that it is within the margin.
+        Probability that the gain is within the margin.
     upside : float
-        Mean of its positive part: the average loss from dropping the method.
+        Mean of the positive part of the gain: the average loss from dropping the method.
     """
 
     expected: float
@@ -91,11 +91,11 @@ class Prior:
     gains : mapping
         ``gains[metric][method]`` is an :class:`Expected`.
     unknown : Expected
-        For methods and metrics without experience.
+        Expected gain of methods and metrics without experience.
     noise : Noise
         Noise of a single split.
     tables : int
-        Number of tables that it was fitted on.
+        Number of tables that the prior was fitted on.
     """
 
     reference: str
@@ -124,12 +124,12 @@ class Prior:
         """Describe the expectation in words."""
         found = self.expected(method, baseline, metric)
         if found == self.unknown:
-            return "nothing is known of these two beforehand, and large gains are rare"
+            return "nothing is known about these two in advance, and large gains are rare"
         return f"on {self.tables} tables the gain was {found.location:+.3f}, give or take {found.scale:.3f}"
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Prior:
-        """Read what ``benchmarks/quality/prior.py`` wrote."""
+        """Restore a prior from the document that ``benchmarks/quality/prior.py`` writes."""
         gains = {
             metric: {name: Expected(*pair) for name, pair in methods.items()}
             for metric, methods in document["gains"].items()
@@ -153,7 +153,7 @@ def shipped_prior() -> Prior:
 
 
 def resolved_prior(prior: Any) -> Prior | None:
-    """Return the prior that a user asked for: "tables", None, or their own."""
+    """Return the prior that a user chose: "tables", None, or their own."""
     if prior is None or isinstance(prior, Prior):
         return prior
     _checks.one_of("compare", "prior", prior, ("tables",), otherwise="None or a Prior")
@@ -181,7 +181,7 @@ def believed_gain(
     Parameters
     ----------
     gains : ndarray
-        ``(J,)``, one for each split, higher is better; J >= 2, or J >= 1 with ``noise``.
+        ``(J,)`` gains, one for each split; higher is better. J >= 2, or J >= 1 with ``noise``.
     test_ratio : float
         Test rows over training rows.
     margin : float
@@ -194,6 +194,7 @@ def believed_gain(
     Returns
     -------
     Belief
+        The estimated gain, with its interval and probabilities.
 
     Examples
     --------

@@ -17,7 +17,7 @@ class TimeBudget(Callback):
     seconds : float
         Time for the whole training.
     stages : int, default=1
-        Number of stages that share it equally; a stage passes on time that it does not need.
+        Number of stages that share the time equally; a stage leaves time that it does not need to the next one.
 
     Examples
     --------

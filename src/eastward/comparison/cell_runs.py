@@ -20,7 +20,7 @@ Task: TypeAlias = tuple[list[Method], int]
 
 
 class CellRuns:
-    """Runs methods on splits in persistent processes, or takes stored results."""
+    """Runs methods on splits in persistent processes, or loads stored results."""
 
     def __init__(
         self, problem: Problem, methods: list[Method], n_splits: int, n_jobs: int | None, store: Any
@@ -62,7 +62,7 @@ class CellRuns:
             yield cell
 
     def _trained_together(self, methods: list[Method]) -> list[list[Method]]:
-        """Group each method with the one that is its first stage; the others stay alone."""
+        """Group each method with the one that is its first stage; every other method is a group of its own."""
         settings = self.problem.settings
         first = {method.name: first_stage_of(method, methods, settings) for method in methods}
         parts = {part.name for part in first.values() if part is not None}
@@ -89,12 +89,12 @@ class CellRuns:
                 del left[cells[0]["method"], cells[0]["split"]]
                 yield from cells
         except BrokenExecutor:
-            # loky gives up all processes without saying which cell failed. Dask runs the cell again.
+            # If a process dies, loky stops all of them without saying which cell failed. Dask runs the cell again.
             for task in left.values():
                 yield from self._alone(task)
 
     def _alone(self, task: Task) -> Iterator[Cell]:
-        """Run one task, to find the one that kills its process."""
+        """Run one task by itself, to find the one that kills its process."""
         try:
             for cells in self.parallel([self._call(task)]):
                 yield from cells

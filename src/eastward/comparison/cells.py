@@ -70,7 +70,7 @@ class Problem:
     y, codes, classes : ndarray
         Labels, their indices, and the classes behind the indices.
     sample_weight : ndarray or None
-        ``(N,)``.
+        ``(N,)`` weights of the rows.
     settings : Settings
         The metric, and options of methods.
     preprocess : transformer or None
@@ -117,7 +117,7 @@ class Problem:
         return stratified_split(self.codes, self.test_size, seed)
 
     def kept_together(self, rows: NDArray[Any]) -> NDArray[Any] | None:
-        """Return groups or periods that methods must keep together when they hold out some of ``rows``."""
+        """Return the groups or periods that methods must not split when they hold out some of ``rows``."""
         if self.groups is None:
             return None if self.times is None else periods(self.times[rows])
         kept: NDArray[Any] = self.groups[rows]
@@ -170,11 +170,11 @@ def finished_cell(
     store: CellStore | None,
     key: str,
 ) -> Cell:
-    """Return the cell that ``measured`` makes, or its failure, with warnings; save it in the store."""
+    """Return the cell that ``measured`` computes, or its failure, with warnings; save it in the store."""
     cell: Cell = {"method": method.name, "split": split}
     seed = split_seed(problem.random_state, split)
     said: list[str] = []
-    with _ONE_AT_A_TIME, _one_thread(), _fixed_randomness(seed), _heard_warnings(said):
+    with _ONE_AT_A_TIME, _one_thread(), _fixed_randomness(seed), _collected_warnings(said):
         try:
             cell |= measured() | {"error": None}
         except Exception as error:  # noqa: BLE001  # any error of a method is its result
@@ -187,12 +187,12 @@ def finished_cell(
 
 def killed_cell(method: str, split: int) -> Cell:
     """Return the result of a cell whose process was killed, for example for lack of memory."""
-    error = RuntimeError("its process was killed; memory may have been short")
+    error = RuntimeError("its process was killed, perhaps for lack of memory")
     return {"method": method, "split": split, **_failure(error), "warnings": []}
 
 
 def forget_prepared() -> None:
-    """Free the rows that were kept for the next method."""
+    """Free the rows that were cached for the next method."""
     _PREPARED.clear()
 
 
@@ -203,7 +203,7 @@ def _failure(error: Exception) -> Cell:
 
 
 def fitted(problem: Problem, split: int, model: Any) -> tuple[Any, float, list[str]]:
-    """Fit a model on the training rows of a split; return it, its seconds, and notes on what it cannot take."""
+    """Fit a model on the training rows of a split; return it, its seconds, and notes on unsupported arguments."""
     train, _ = problem.rows(split)
     features, _ = problem.features(split)
     weight = None if problem.sample_weight is None else problem.sample_weight[train]
@@ -242,13 +242,13 @@ def fit_options(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return arguments of ``model.fit`` for weighted and grouped rows, and notes on unsupported ones.
 
-    Folds inside a method keep groups together, too. A method with a parameter ``cv`` instead of ``groups`` gets the
+    Folds inside a method also keep groups together. A method with a parameter ``cv`` instead of ``groups`` gets the
     folds themselves.
 
     Parameters
     ----------
     model : estimator
-        Unfitted; its parameter ``cv`` may be set.
+        An unfitted estimator; its parameter ``cv`` may be set.
     weight, groups : ndarray or None
         ``(N,)``, of the training rows.
     codes : ndarray
@@ -266,7 +266,7 @@ def fit_options(
     if weight is not None and has_fit_parameter(model, "sample_weight"):
         options["sample_weight"] = weight
     elif weight is not None:
-        notes.append("fitted without sample weights, which it does not take")
+        notes.append("fitted without sample weights, which it does not support")
     if groups is None:
         return options, notes
     folds = model.get_params(deep=False).get("cv")
@@ -284,11 +284,11 @@ def _time_notes(budget: float | None, seconds: float) -> list[str]:
     # A network stops at the end of an epoch, so only a clear excess is reported.
     if budget is None or seconds <= 1.25 * budget:
         return []
-    return ["took longer than the time budget, which it cannot be held to"]
+    return ["took longer than the time budget, which it cannot enforce"]
 
 
 def pass_interruption_on(model: Any) -> None:
-    """Pass Ctrl-C on: a network would keep its best weights, but the score of a partial training must not be kept."""
+    """Raise Ctrl-C again: the score of a network whose training was interrupted must not be stored."""
     report = getattr(model, "report_", None)
     if isinstance(report, dict) and report.get("interrupted"):
         raise KeyboardInterrupt
@@ -306,7 +306,7 @@ def _decided(problem: Problem, model: Any, features: Any) -> NDArray[Any]:
         max=len(problem.classes) - 1
     )
     if (problem.classes[codes] != labels).any():
-        raise ValueError("predictions hold labels that y does not have")
+        raise ValueError("predictions contain labels that do not occur in y")
     return codes
 
 
@@ -349,7 +349,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _heard_warnings(said: list[str]) -> Iterator[None]:
+def _collected_warnings(said: list[str]) -> Iterator[None]:
     """Collect warnings, and those that the trainer logs, in ``said``, so that they do not disturb a live table."""
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ class Choice(NamedTuple):
     Attributes
     ----------
     name : str
-        Its name in :func:`~eastward.compare`.
+        Name of the method in :func:`~eastward.compare`.
     reason : str
         A sentence without a full stop.
     """

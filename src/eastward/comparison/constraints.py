@@ -1,4 +1,4 @@
-"""Find the methods that keep the constraints, and recommend one of them."""
+"""Find the methods that satisfy the constraints, and recommend one of them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Row = dict[str, Any]
 def broken_constraints(
     cells: Sequence[Row], constraints: Sequence[Constraint]
 ) -> dict[str, list[str]]:
-    """Describe which constraints each method breaks on test rows, on average over the splits.
+    """Describe which constraints each method violates on test rows, on average over the splits.
 
     Parameters
     ----------
     cells : sequence of dict
         Results, with the values of the constraints.
     constraints : sequence of Constraint
-        The constraints asked for.
+        The constraints of the comparison.
 
     Returns
     -------
     dict
-        Sentences for each method with results; an empty list if it keeps all constraints.
+        Sentences for each method with results; an empty list if it satisfies all constraints.
     """
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(cell["method"] for cell in cells):
@@ -66,7 +66,7 @@ def _known(cell: Row) -> bool:
 def verdict_of_keepers(
     rows: Sequence[Row], judged: Callable[[Sequence[Row]], Row], *, metric: Metric, baseline: str
 ) -> Row:
-    """Give a verdict among the methods that keep every constraint, with a note on the others.
+    """Give a verdict among the methods that satisfy every constraint, with a note on the others.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def verdict_of_keepers(
     """
     keepers = [row for row in rows if not row["breaks"]]
     broken = [row for row in rows if row["breaks"]]
-    marks = [f"{_capital(row['label'])} breaks {'; '.join(row['breaks'])}." for row in broken]
+    marks = [f"{_capital(row['label'])} violates {'; '.join(row['breaks'])}." for row in broken]
     marks += [
         f"{_capital(row['label'])} leaves {1 - row['coverage']:.1%} of the rows undecided."
         for row in rows
@@ -100,13 +100,13 @@ def verdict_of_keepers(
         return {**found, "detail": [*found["detail"], *marks]}
     known: list[Mapping[str, Any]] = [row for row in keepers if row["mean"] is not None]
     if not known:
-        sentence = "No method keeps what was asked for on test rows: ask for less, or add rows."
+        sentence = "No method satisfies the constraints on test rows: relax them, or add rows."
         return {"sentence": sentence, "detail": marks, "recommended": None}
     direction = 1 if metric.higher_is_better else -1
     best = max(known, key=lambda row: direction * row["mean"])
     sentence = (
-        f"Use {best['label']}: {metric.name} {best['mean']:.3f}, the best of the methods that keep what was asked for; "
-        "the one that they are compared with does not."
+        f"Use {best['label']}: {metric.name} {best['mean']:.3f}, the best of the methods that satisfy the constraints; "
+        "the baseline does not."
     )
     return {"sentence": sentence, "detail": marks, "recommended": best["name"]}
 

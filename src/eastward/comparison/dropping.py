@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eastward.comparison.verdict import Pairs
+from eastward.comparison.recommending import Pairs
 
 __all__ = ["SPLITS_BETWEEN_LOOKS", "beaten"]
 

@@ -67,7 +67,7 @@ class Settings:
     options : mapping
         Further parameters of single methods, by their name.
     decision : mapping
-        Further demands on decisions, such as ``subject_to``, for methods that tune their decision.
+        Options of the decision, such as ``subject_to``, for methods that tune their decision.
     """
 
     metric: Metric
@@ -79,18 +79,25 @@ class Settings:
 
 @dataclass(frozen=True)
 class Method:
-    """A named way to make a classifier.
+    """A method of a comparison: a name, and a function that makes a classifier.
 
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the method.
     label : str
         A description for readers.
     effort : int
-        How much there is to run and to explain; of equally good methods the one with less effort is recommended.
+        A rank of complexity: of equally good methods, the one with less effort is recommended.
     make : callable
         ``(settings) -> unfitted estimator``.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> method = Method("bayes", "naive Bayes", 1, lambda settings: GaussianNB())
+    >>> method.make(None)
+    GaussianNB()
     """
 
     name: str
@@ -99,7 +106,20 @@ class Method:
     make: Callable[[Settings], Any]
 
     def estimator(self, settings: Settings, seed: int) -> Any:
-        """Make an unfitted estimator with its options, and ``seed`` where the user chose none."""
+        """Make an unfitted estimator with its options.
+
+        Parameters
+        ----------
+        settings : Settings
+            Settings that all methods of the comparison share.
+        seed : int
+            Seed of the estimator, unless its options have one.
+
+        Returns
+        -------
+        estimator
+            An unfitted scikit-learn estimator.
+        """
         made = self.make(settings)
         if settings.decision and tunes_decision(made):
             made.set_params(**settings.decision)
@@ -108,7 +128,7 @@ class Method:
 
 
 def tunes_decision(estimator: Any) -> bool:
-    """Whether an estimator tunes its decision, and can therefore keep constraints.
+    """Whether an estimator tunes its decision, and can therefore satisfy constraints.
 
     Examples
     --------
@@ -232,6 +252,11 @@ BUILT_IN: Mapping[str, Method] = MappingProxyType(
 def method_names() -> list[str]:
     """List all built-in methods, those of the default comparison first.
 
+    Returns
+    -------
+    list of str
+        Names for ``compare(methods=...)``.
+
     Examples
     --------
     >>> method_names()[:2]
@@ -241,18 +266,19 @@ def method_names() -> list[str]:
 
 
 def resolve_methods(methods: Any, baseline: str) -> list[Method]:
-    """Return the methods that a user asked for, including the baseline.
+    """Return the methods that a user chose, including the baseline.
 
     Parameters
     ----------
     methods : None, sequence or mapping
-        None for the default ones; names; pairs ``(name, estimator)``; or a mapping from name to estimator.
+        None for the default methods; names; pairs ``(name, estimator)``; or a mapping from name to estimator.
     baseline : str
         Name of the method that the others are compared with; added in front if it is missing.
 
     Returns
     -------
     list of Method
+        The methods, with the baseline.
     """
     if methods is None:
         methods = DEFAULT_METHODS

@@ -80,7 +80,7 @@ def _versus(row: dict[str, Any]) -> list[str]:
         return [_NONE] * 3
     low, high = difference["interval"]
     # An interval without width is a lack of spread, not certainty.
-    ends = f" ({_signed(low)} to {_signed(high)})" if low < high else ""
+    ends = f" ({_signed(low)} to {_signed(high)})" if low != high else ""
     return [
         f"{_signed(difference['mean'])}{ends}",
         f"{difference['probability']:.2f}",

@@ -22,9 +22,10 @@ from eastward.comparison.constraints import (
     verdict_of_keepers,
 )
 from eastward.comparison.methods import Method
+from eastward.comparison.recommending import pair_belief
 from eastward.comparison.splits import split_seed
 from eastward.comparison.summary import absolute_margin, method_rows, score_table
-from eastward.comparison.verdict import pair_belief, verdict
+from eastward.comparison.verdict import verdict
 from eastward.metrics import Metric
 
 __all__ = ["Comparison", "Progress"]
@@ -56,6 +57,21 @@ class Comparison:
     Notes
     -----
     ``print`` shows the table and the verdict; a notebook displays it directly.
+
+    Examples
+    --------
+    :func:`eastward.compare` makes one from your data.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from eastward import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bayes = {"bayes": GaussianNB()}
+    >>> result = compare(X, y, methods=bayes, baseline="logistic_regression", n_splits=2)
+    >>> [row["name"] for row in result.methods]
+    ['logistic_regression', 'bayes']
+    >>> result.verdict["recommended"] in ("logistic_regression", "bayes")
+    True
     """
 
     metric: Metric
@@ -90,7 +106,7 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> dict[str, Any]:
-        """``sentence``, ``detail`` (further sentences) and ``recommended`` (a method's name)."""
+        """The verdict: ``sentence``, ``detail`` (further sentences) and ``recommended`` (a method's name)."""
 
         def judged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             return verdict(
@@ -205,6 +221,7 @@ class Comparison:
         Returns
         -------
         str
+            Markdown text.
         """
         return rendering.to_markdown(self.to_dict())
 
@@ -226,6 +243,22 @@ class Progress:
         The cell that just finished; None after the stored cells were read.
     comparison : Comparison
         The comparison so far; print it for a live table.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from eastward import compare
+    >>> lines = []
+    >>> result = compare(
+    ...     *load_iris(return_X_y=True),
+    ...     methods={"bayes": GaussianNB()},
+    ...     baseline="logistic_regression",
+    ...     n_splits=2,
+    ...     progress=lambda now: lines.append(f"{now.done} of {now.total}"),
+    ... )
+    >>> lines[-1]
+    '4 of 4'
     """
 
     done: int

@@ -60,11 +60,11 @@ def compare(
     prior: Any = "tables",
     thorough: bool = False,
 ) -> Comparison:
-    """Find the best method for these data and ``metric``, and say how certain that is.
+    """Find the best method for a table and a metric, and say how certain that is.
 
-    Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing. All networks
-    have the same layers and limits. The default asks the sceptic's question: does anything beat cross-entropy with a
-    threshold tuned for the metric?
+    Every method is fitted and judged on the same repeated stratified splits, after the same preprocessing. All
+    networks have the same layers and limits. By default, the methods are compared with cross-entropy whose threshold
+    is tuned for the metric, a strong baseline.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def compare(
     n_splits : int, default=10
         Number of repeated splits, at least 2.
     test_size : float, default=0.2
-        Share of test rows.
+        Share of test rows, in (0, 1).
     random_state : int, RandomState or None, default=0
         Determines splits and seeds. On one machine, equal seeds and data give equal scores, whatever ``n_jobs``.
     n_jobs : int or None, default=None
@@ -93,7 +93,8 @@ def compare(
         Seconds of training for each network; results then depend on the machine. Trees cannot be limited, and a note
         says so. By default limits are in epochs (``max_epochs``, ``patience``), equal for all.
     preprocess : transformer, optional
-        For example ``eastward.data.make_vectorizer()``; a copy is fitted on the training rows of each split.
+        Preprocessing, for example ``eastward.data.make_vectorizer()``. A copy is fitted on the training rows of each
+        split.
     progress : callable, optional
         Called with a :class:`~eastward.comparison.Progress` after each cell.
     sample_weight : array-like of shape (n_samples,), optional
@@ -109,15 +110,15 @@ def compare(
         those of that method, ``{"random_forest": {"n_estimators": 500}}``.
     subject_to : str or sequence of str, optional
         Constraints such as ``"recall[fraud] >= 0.9"``, as in :func:`eastward.tune_decision`. Methods that tune their
-        decision keep them. A method that breaks one on test rows, on average over the splits, is marked and not
-        recommended.
+        decision take them into account. A method that violates one on test rows, on average over the splits, is marked
+        and not recommended.
     confidence : float, default=0.95
-        Confidence of the one-sided bounds on constraints.
+        Confidence of the one-sided bounds on constraints, in (0, 1).
     abstain_cost : float, optional
-        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. Methods that tune their
-        decision may leave rows undecided; the others decide all.
+        The cost, in units of the metric, of leaving a row to somebody who decides it correctly. Methods that tune
+        their decision may leave rows undecided; the others decide all.
     coverage : float, optional
-        The share of rows that must be decided, instead of a cost or in addition to it.
+        The share of rows that must be decided, in (0, 1); instead of a cost or in addition to it.
     baseline : str, default="cross_entropy_tuned"
         The method that the others are compared with.
     tie_margin : float, default=0.005
@@ -125,7 +126,7 @@ def compare(
         baseline's mean.
 
     prior : {"tables"}, None or Prior, default="tables"
-        Experience that is combined with the splits: the gains of methods on 33 tables. None uses the splits alone.
+        Experience that is combined with the splits: the gains of methods on 33 tables. None uses only the splits.
     thorough : bool, default=False
         Whether every method runs on every split. Otherwise methods that can no longer win are dropped after every
         second split. The baseline is never dropped.
@@ -133,7 +134,8 @@ def compare(
     Returns
     -------
     Comparison
-        ``print`` it; its ``verdict`` is a dictionary of sentences, ``to_dict()`` plain data.
+        The result: ``print`` shows a table and the verdict, ``verdict`` is a dictionary of sentences, and
+        ``to_dict()`` returns plain data.
 
     Notes
     -----
@@ -171,7 +173,7 @@ def compare(
         random_state,
         _settings_parts(method_options, chosen, budget),
     )
-    problem = _with_wishes(problem, subject_to, confidence, abstain_cost, coverage)
+    problem = _with_decision_options(problem, subject_to, confidence, abstain_cost, coverage)
     problem = _with_order(problem, groups, times)
     train, test = problem.rows(0)
     cells: list[Cell] = []
@@ -210,21 +212,21 @@ def _still_in(methods: list[Method], so_far: Comparison) -> list[Method]:
     return [method for method in methods if method.name not in out]
 
 
-def _with_wishes(
+def _with_decision_options(
     problem: Problem, subject_to: Any, confidence: float, abstain_cost: Any, coverage: Any
 ) -> Problem:
-    """Add the demands on decisions to the problem; a method that cannot keep them comes as close as it can."""
-    wishes = {"subject_to": subject_to, "abstain_cost": abstain_cost, "coverage": coverage}
-    asked = {name: value for name, value in wishes.items() if value is not None}
-    if not asked:
+    """Add the options of decisions; a method that cannot satisfy constraints comes as close as it can."""
+    named = {"subject_to": subject_to, "abstain_cost": abstain_cost, "coverage": coverage}
+    given = {name: value for name, value in named.items() if value is not None}
+    if not given:
         return problem
     options = DecisionOptions(
-        problem.settings.metric, confidence=confidence, on_infeasible="best", **asked
+        problem.settings.metric, confidence=confidence, on_infeasible="best", **given
     )
     found = options.checked(_CALLER, problem.classes.tolist())
     cost = checked_abstain_cost(_CALLER, abstain_cost, found)
-    asked |= {"confidence": confidence, "on_infeasible": "best"}
-    settings = replace(problem.settings, decision=asked)
+    given |= {"confidence": confidence, "on_infeasible": "best"}
+    settings = replace(problem.settings, decision=given)
     return replace(problem, settings=settings, constraints=found, abstain_cost=cost)
 
 
@@ -256,7 +258,7 @@ def _problem(
     weight = None
     if sample_weight is not None:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        _checks.weights(_CALLER, torch.from_numpy(weight))
+        _checks.weights(_CALLER, torch.tensor(weight))
     check_two_classes(_CALLER, labels, weight)
     encoded = encode_labels(labels)
     _check_rows(np.bincount(encoded.codes.numpy()))
@@ -298,7 +300,7 @@ def _ranks(argument: str, values: Any) -> NDArray[Any]:
     try:
         return np.unique(np.asarray(values), return_inverse=True)[1]
     except TypeError:
-        got, advice = "values of which some have no order", "Fill or drop missing ones."
+        got, advice = "values that cannot be sorted", "Fill or drop missing ones."
         return _checks.fail(_CALLER, argument, "values of one type", got, advice, error=TypeError)
 
 
@@ -343,7 +345,11 @@ def _check_rows(counts: Any) -> None:
     if (counts >= 2).sum() < 2:
         advice = "Give more rows of each class."
         _checks.fail(
-            _CALLER, "y", "of two classes at least with two rows each", counts.tolist()[:10], advice
+            _CALLER,
+            "y",
+            "of at least two classes with at least two rows each",
+            counts.tolist()[:10],
+            advice,
         )
 
 

@@ -1,4 +1,4 @@
-"""What two methods have in common is trained once: cross-entropy, with and without the metric stage after it."""
+"""Train the common part of two methods once: cross-entropy, with and without the metric stage after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["first_stage_of", "run_cells"]
 
 
 def first_stage_of(whole: Method, methods: Sequence[Method], settings: Settings) -> Method | None:
-    """Find the method that is the first stage of ``whole``: the same but for ``aligned=False``.
+    """Find the method that is the first stage of ``whole``: one with the same parameters, except ``aligned=False``.
 
     Examples
     --------
@@ -41,13 +41,13 @@ def first_stage_of(whole: Method, methods: Sequence[Method], settings: Settings)
 
 
 def _has_stages(model: EASTClassifier) -> bool:
-    """Check that training goes on after cross-entropy, without callbacks such as a time budget."""
+    """Whether training continues after cross-entropy, without callbacks such as a time budget."""
     alone = model.callbacks is None and model.checkpoint is None
     return model.recipe == "auto" and model.aligned and not model.refit and alone
 
 
 def _same(one: dict[str, object], other: dict[str, object]) -> bool:
-    """Check that parameters are equal; identity comes first, for values that cannot be compared."""
+    """Whether parameters are equal; identity is checked first, for values that cannot be compared."""
     return all(one[name] is other[name] or one[name] == other[name] for name in one)
 
 
@@ -80,5 +80,5 @@ def run_cells(
     cells = [finished_cell(problem, whole, split, of_whole, store, keys[0])]
     if found:
         return [*cells, finished_cell(problem, first, split, of_first, store, keys[1])]
-    # The first stage may do by itself what the whole could not.
+    # The first stage may succeed by itself even if the whole training failed.
     return [*cells, run_cell(problem, first, split, store, keys[1])]

@@ -28,13 +28,13 @@ def corrected_mean(values: NDArray[Any], test_ratio: float) -> CorrectedMean:
 
     .. math:: \bar d \pm t_{J-1} \sqrt{\left(\tfrac1J + \tfrac{n_\text{test}}{n_\text{train}}\right) s^2}
 
-    Splits of one data set share training rows, so their results are not independent, and :math:`s^2 / J` would be far
-    too small a variance. The second term makes up for it.
+    Splits of one data set share training rows, so their results are not independent, and the variance :math:`s^2 / J`
+    would be far too small. The second term corrects for that.
 
     Parameters
     ----------
     values : ndarray
-        ``(J,)``, one for each split, J >= 2.
+        ``(J,)`` values, one for each split; J >= 2.
     test_ratio : float
         Test rows over training rows.
 

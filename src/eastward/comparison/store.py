@@ -37,7 +37,7 @@ class CellStore:
     Parameters
     ----------
     folder : path
-        Created when needed.
+        The folder; it is created when needed.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class CellStore:
 
     def save(self, key: str, cell: dict[str, Any]) -> None:
         """Write ``cell`` completely or not at all."""
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{_mine()}{os.getpid()}-")
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{_own_prefix()}{os.getpid()}-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(cell, file, allow_nan=False)
@@ -85,15 +85,15 @@ class CellStore:
         return self.folder / f"{key}.json"
 
 
-def _mine() -> str:
+def _own_prefix() -> str:
     """Start of the names of files that this machine writes."""
     return f"{UNFINISHED}{platform.node()}-"
 
 
 def _is_left(path: Path) -> bool:
-    """Tell whether the process that wrote a file is gone; for other machines, only its age can tell."""
-    number = path.name.removeprefix(_mine()).partition("-")[0]
-    if path.name.startswith(_mine()) and number.isdigit():
+    """Whether the process that wrote a file no longer runs; for other machines, only the file's age can tell."""
+    number = path.name.removeprefix(_own_prefix()).partition("-")[0]
+    if path.name.startswith(_own_prefix()) and number.isdigit():
         return not is_running(int(number))
     return time.time() - path.stat().st_mtime > SECONDS_TO_WRITE
 

@@ -10,18 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eastward.comparison.belief import Belief, Prior
+from eastward.comparison.recommending import pair_belief
 from eastward.comparison.statistics import (
     average_ranks,
     corrected_mean,
     holm,
     wins_ties_losses,
 )
-from eastward.comparison.verdict import pair_belief
 from eastward.metrics import Metric
 
 __all__ = ["absolute_margin", "method_rows", "score_table"]
 
 _MEASURED = ("log_loss", "brier", "ece", "seconds")
+# With fewer splits, the interval of a mean would span most of the metric's range.
+LEAST_SPLITS = 3
 _UNKNOWN = {
     "mean": None,
     "interval": [None, None],
@@ -58,10 +60,10 @@ def method_rows(
     test_ratio : float
         Test rows over training rows.
     tie_margin : float
-        As in :func:`absolute_margin`.
+        Largest difference without practical relevance; see :func:`absolute_margin`.
     prior : Prior, optional
-        Experience for ``expected``, ``probability`` and ``equal``. Means, intervals and adjusted p-values use the
-        splits alone.
+        Experience for ``expected``, ``probability`` and ``equal``. Means, intervals and adjusted p-values use only the
+        splits.
 
     Returns
     -------
@@ -134,12 +136,13 @@ def _splits(cells: Sequence[dict[str, Any]]) -> list[int]:
 
 
 def _level(scores: NDArray[Any], test_ratio: float, metric: Metric) -> dict[str, Any]:
-    if len(scores) < 2:
-        mean = float(scores[0]) if len(scores) else None
-        return {"mean": mean, "sd": None, "interval": [None, None]}
+    mean = float(scores.mean()) if len(scores) else None
+    sd = float(scores.std(ddof=1)) if len(scores) > 1 else None
+    if len(scores) < LEAST_SPLITS:
+        return {"mean": mean, "sd": sd, "interval": [None, None]}
     level = corrected_mean(scores, test_ratio)
     interval = np.clip([level.low, level.high], metric.low, metric.high).tolist()
-    return {"mean": level.mean, "sd": float(scores.std(ddof=1)), "interval": interval}
+    return {"mean": mean, "sd": sd, "interval": interval}
 
 
 def _difference(gains: NDArray[Any], direction: float, test_ratio: float) -> dict[str, Any]:
@@ -147,9 +150,10 @@ def _difference(gains: NDArray[Any], direction: float, test_ratio: float) -> dic
         return dict(_UNKNOWN)
     gain = corrected_mean(gains, test_ratio)
     ends = sorted([direction * gain.low, direction * gain.high])
+    known = len(gains) >= LEAST_SPLITS
     return {
         "mean": direction * gain.mean + 0.0,  # minus zero is zero
-        "interval": [end + 0.0 for end in ends],
+        "interval": [end + 0.0 for end in ends] if known else [None, None],
         "adjusted_p": 1 - gain.probability,
     }
 

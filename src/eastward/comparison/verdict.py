@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eastward.comparison.belief import Belief, Prior, believed_gain
+from eastward.comparison.belief import Prior
+from eastward.comparison.recommending import MOSTLY, WORTH_EFFORT, Pairs, recommended
 from eastward.metrics import Metric
 
-__all__ = ["pair_belief", "recommended", "verdict"]
+__all__ = ["verdict"]
 
-# Two methods are practically equal if more than this probability lies within the margin.
-MOSTLY = 0.5
 # Certainty in words: the first one whose probability is reached.
-SURE = ((0.975, "almost certainly"), (0.9, "very likely"), (0.75, "likely"), (0.0, "perhaps"))
+LIKELY = 0.75
+SURE = (
+    (0.975, "almost certainly"),
+    (0.9, "very likely"),
+    (LIKELY, "likely"),
+    (0.0, "perhaps"),
+)
 _WORSE_PROBABILITIES = 1.05
 _NOTABLY_SLOWER = 2.0
 
 Row = dict[str, Any]
-# (one method, another) -> the estimated gain of the first over the second
-Pairs = Callable[[str, str], Belief | None]
 
 
 def verdict(
@@ -81,107 +81,6 @@ def verdict(
     return {"sentence": sentences[0], "detail": detail, "recommended": name}
 
 
-def recommended(
-    expected: Mapping[str, float], efforts: Mapping[str, int], pairs: Pairs, baseline: str
-) -> str:
-    """Return the method with the highest expected score, or the simplest practically equal one.
-
-    Gains over the reference share its luck: where it does badly, every method seems to gain, and those that experience
-    says little about seem to gain most. So a method that gains, too, and is expected to beat the highest one directly
-    takes its place.
-
-    Parameters
-    ----------
-    expected : mapping
-        Expected gain of each method over a common reference; higher is better.
-    efforts : mapping
-        Effort of each.
-    pairs : callable
-        As in :func:`verdict`.
-    baseline : str
-        Preferred among equal methods of equal effort.
-
-    Returns
-    -------
-    str
-        A name.
-
-    Examples
-    --------
-    >>> equal = Belief(0.001, -0.002, 0.004, better=0.7, equal=0.97, upside=0.001)
-    >>> expected, efforts = {"forest": 0.020, "ensemble": 0.021}, {"forest": 1, "ensemble": 6}
-    >>> recommended(expected, efforts, lambda one, other: equal, baseline="ensemble")
-    'forest'
-    """
-
-    def trouble(name: str) -> tuple[int, bool]:
-        return efforts[name], name != baseline
-
-    best = _unbeaten(expected, pairs)
-    close = [best]
-    for name in expected:
-        gain = pairs(best, name) if trouble(name) < trouble(best) else None
-        if gain is not None and gain.equal > MOSTLY:
-            close.append(name)
-    return min(close, key=lambda name: (*trouble(name), -expected[name]))
-
-
-def _unbeaten(expected: Mapping[str, float], pairs: Pairs) -> str:
-    """Start from the highest gain over the reference, and move on to whoever beats it by most, until nobody does."""
-    best, seen = max(expected, key=expected.__getitem__), set[str]()
-    while best not in seen:
-        seen.add(best)
-        rivals = [name for name in expected if expected[name] > 0 and name not in seen]
-        gains = {name: pairs(name, best) for name in rivals}
-        ahead = {name: gain.expected for name, gain in gains.items() if gain is not None}
-        rival = max(ahead, key=ahead.__getitem__, default=best)
-        if ahead.get(rival, 0.0) > 0:
-            best = rival
-    return best
-
-
-def pair_belief(
-    one: NDArray[Any],
-    other: NDArray[Any],
-    *,
-    names: tuple[str, str],
-    metric: Metric,
-    test_ratio: float,
-    margin: float,
-    prior: Prior | None,
-) -> Belief | None:
-    """Estimate the gain of one method over another from their scores on the same splits.
-
-    Parameters
-    ----------
-    one, other : ndarray
-        ``(J,)`` scores in units of the metric; NaN if a method failed.
-    names : tuple of str
-        Names of the two, for prior experience.
-    metric : Metric
-        Its direction says what is better.
-    test_ratio, margin
-        As in :func:`~eastward.comparison.belief.believed_gain`.
-    prior : Prior or None
-        Prior experience.
-
-    Returns
-    -------
-    Belief or None
-        None if they share fewer than two splits.
-    """
-    direction = 1.0 if metric.higher_is_better else -1.0
-    gains = direction * (one - other)
-    gains = gains[np.isfinite(gains)]
-    if len(gains) < 2:
-        return None
-    if prior is None:
-        return believed_gain(gains, test_ratio, margin)
-    known = prior.expected(*names, metric, float(np.nanmean(np.abs(other))))
-    noise = prior.noise_of(metric, float(np.nanmean(np.abs(other))))
-    return believed_gain(gains, test_ratio, margin, expected=known, noise=noise)
-
-
 def _recommendation(
     reference: Row,
     others: list[Row],
@@ -197,9 +96,10 @@ def _recommendation(
     sound = {row["name"]: row for row in others if _is_candidate(row)}
     expected = {name: direction * row["difference"]["expected"] for name, row in sound.items()}
     own = reference["name"]
-    name = recommended({own: 0.0, **expected}, efforts, pairs, own)
+    name = recommended({own: 0.0, **expected}, efforts, pairs, own, margin)
     if name != reference["name"]:
-        return sound[name], [_use_sentence(sound[name], reference, metric, margin)]
+        simpler = efforts[name] < efforts[own]
+        return sound[name], [_use_sentence(sound[name], reference, metric, margin, simpler=simpler)]
     if not expected:
         return reference, [f"Use {reference['label']}: no other method was judged on every split."]
     nearest = sound[max(expected, key=expected.__getitem__)]
@@ -210,7 +110,7 @@ def _is_candidate(row: Row) -> bool:
     return row["difference"]["mean"] is not None and not row["failures"]
 
 
-def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float) -> str:
+def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float, *, simpler: bool) -> str:
     difference = row["difference"]
     values = f"On average {metric.name} {row['mean']:.3f} against {reference['mean']:.3f}"
     if difference["equal"] > MOSTLY:
@@ -218,7 +118,12 @@ def _use_sentence(row: Row, reference: Row, metric: Metric, margin: float) -> st
             f"No gain: use {row['label']}, simpler than {reference['label']} and practically equal. "
             f"{values}; within {margin:.2g} with {_percent(difference['equal'])}."
         )
-    sure = next(words for reached, words in SURE if difference["probability"] >= reached)
+    if simpler and _gain(row, metric) < WORTH_EFFORT * margin:
+        return (
+            f"Use {row['label']}: simpler than {reference['label']}, and expected to be about as good. "
+            f"{values}; {_how_sure(row, metric)}."
+        )
+    sure = _sureness(difference["probability"])
     return (
         f"Use {row['label']}, {sure} {abs(difference['expected']):.3f} better than {reference['label']}. "
         f"{values}; {_how_sure(row, metric)}."
@@ -232,18 +137,23 @@ def _stay_sentence(reference: Row, nearest: Row, metric: Metric, margin: float) 
             f"No gain: use {reference['label']}. The best of the others, {nearest['label']}, is within "
             f"{margin:.2g} of it with a probability of {_percent(difference['equal'])}."
         )
+    better = "to gain enough" if _gain(nearest, metric) > 0 else "to do better"
     return (
-        f"Use {reference['label']}: no other method is expected to do better. The nearest is "
+        f"Use {reference['label']}: no other method is expected {better}. The nearest is "
         f"{nearest['label']}; {_how_sure(nearest, metric)}."
     )
 
 
+def _gain(row: Row, metric: Metric) -> float:
+    """Return the expected gain, positive where the metric becomes better, which for a cost is lower."""
+    expected: float = row["difference"]["expected"]
+    return expected if metric.higher_is_better else -expected
+
+
 def _how_sure(row: Row, metric: Metric) -> str:
-    """Write the gain as positive where the metric becomes better, which for a cost is lower."""
     difference = row["difference"]
-    gain = difference["expected"] if metric.higher_is_better else -difference["expected"]
     return (
-        f"expected gain {_signed(gain)}, better with a probability of "
+        f"expected gain {_signed(_gain(row, metric))}, better with a probability of "
         f"{_percent(difference['probability'])}, practically equal with {_percent(difference['equal'])}"
     )
 
@@ -281,6 +191,8 @@ def _difference(row: Row) -> str:
 def _spread(difference: Mapping[str, Any]) -> str:
     """Describe the interval; one without width is a lack of spread, not certainty."""
     low, high = difference["interval"]
+    if low is None:
+        return "two splits give no interval"
     if low == high:
         return "the same on every split"
     return f"95 % interval {_signed(low)} to {_signed(high)}"
@@ -300,12 +212,16 @@ def _percent(probability: float) -> str:
 def _aligned_sentences(
     reference: Row, others: list[Row], margin: float, metric: Metric
 ) -> list[str]:
-    """Say whether training by the metric helps here."""
+    """Say whether training by the metric helps here; only against this baseline does nothing else differ."""
     found = [row for row in others if row["name"] == "eastward"]
-    if not found or found[0]["difference"]["mean"] is None:
+    if (
+        reference["name"] != "cross_entropy_tuned"
+        or not found
+        or found[0]["difference"]["mean"] is None
+    ):
         return []
     low, high = found[0]["difference"]["interval"]
-    if low == high == 0:
+    if found[0]["difference"]["mean"] == 0 and low == high:
         # Usually its held-out rows preferred the cross-entropy networks, which are those of the tuned baseline.
         same = f"the scores are those of {reference['label']} on every split"
         return [f"Training by the metric itself changed nothing here: {same}."]
@@ -318,11 +234,16 @@ def _aligned_sentences(
 def _effect(row: Row, margin: float, metric: Metric) -> str:
     direction = 1.0 if metric.higher_is_better else -1.0
     probability, gain = row["difference"]["probability"], direction * row["difference"]["mean"]
-    if probability > 0.975 and gain > margin:
-        return "helps here"
-    if probability < 0.025 and gain < -margin:
-        return "does harm here"
-    return "makes no clear difference here"
+    if abs(gain) <= margin:
+        return "makes no practical difference here"
+    sure = max(probability, 1 - probability)
+    if sure < LIKELY or (probability > 0.5) != (gain > 0):
+        return "makes no clear difference here"
+    return f"{_sureness(sure)} {'helps' if gain > 0 else 'does harm'} here"
+
+
+def _sureness(probability: float) -> str:
+    return next(words for reached, words in SURE if probability >= reached)
 
 
 def _plain_sentences(reference: Row, others: list[Row], margin: float, metric: Metric) -> list[str]:
@@ -340,9 +261,10 @@ def _plain_sentences(reference: Row, others: list[Row], margin: float, metric: M
 def _calibration_sentences(recommended: Row | None, rows: Sequence[Row]) -> list[str]:
     if recommended is None or recommended["log_loss"] is None:
         return []
-    best = min(
-        (row for row in rows if row["log_loss"] is not None), key=lambda row: row["log_loss"]
-    )
+    # Means over other splits say nothing.
+    judged = [row for row in rows if row["log_loss"] is not None]
+    judged = [row for row in judged if row["splits"] == recommended["splits"]]
+    best = min(judged, key=lambda row: row["log_loss"])
     if recommended["log_loss"] <= _WORSE_PROBABILITIES * best["log_loss"]:
         return []
     sentence = (
