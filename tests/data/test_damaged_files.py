@@ -142,7 +142,7 @@ def test_a_column_that_changes_its_mind_while_streaming_is_named(tmp_path):
         list(iter_tables(path, 100_000))
 
 
-def test_what_is_no_table_is_a_type_error():
+def test_a_source_that_is_no_table_is_a_type_error():
     with pytest.raises(
         TypeError, match="must be a path, or a pandas, polars or Arrow table; got int"
     ):

@@ -188,6 +188,20 @@ CASES = {
         "a.csv", lines("1:30:00", "0:15:00", "100:45:00", "-"), [1.5, 0.25, 100.75, GONE]
     ),
     "results of matches": Case("a.csv", lines("3:1", "0:2"), ["3:1", "0:2"] * 2),
+    "postcodes": Case(
+        "a.csv",
+        lines("01067", "10115", "80331", "04109"),
+        [1067, 10115, 80331, 4109],
+        note="leading zeros of 'x' were dropped: 01067 was read as 1067 (--text x",
+    ),
+    "postcodes behind semicolons, in quotes": Case(
+        "a.csv",
+        semicolons('"80331"', '"01067"', '"10115"', '"04109"'),
+        note="leading zeros of 'x' were dropped: 01067 was read as 1067 (--text x",
+    ),
+    "postcodes kept as text": Case(
+        "a.csv", lines("01067", "10115"), ["01067", "10115"] * 2, options={"text": ["x"]}
+    ),
     "times kept as text": Case(
         "a.csv", lines("12:30", "08:15"), ["12:30", "08:15"] * 2, options={"text": ["x"]}
     ),
@@ -396,7 +410,7 @@ CASES = {
     "a title above the header of an Excel sheet": Case(
         "a.xlsx",
         lambda: workbook(A=pd.DataFrame({"Report": ["x", 1, 2], "": ["y", "a", "b"]})),
-        error="The names of the columns must stand in the first row",
+        error="The names of the columns must be in the first row",
     ),
     "a damaged Excel file": Case(
         "a.xlsx", lambda: workbook(A=pd.DataFrame())[:90], error="a complete Excel file"
@@ -455,7 +469,7 @@ def test_the_table_is_as_long_as_was_promised():
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
-def test_blanks_go_as_they_do_in_pythons_reader(chunk, tmp_path, monkeypatch):
+def test_spaces_are_stripped_as_by_pythons_csv_reader(chunk, tmp_path, monkeypatch):
     text = (
         "x, note, y\n"
         + '1, "two\n , lines", a\n 2, one  line, b\n3, "quoted ""twice"", here", a\n' * 9

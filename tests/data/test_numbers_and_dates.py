@@ -1,4 +1,4 @@
-"""Numbers and dates in any dress become what they mean, the same way in training and in prediction."""
+"""Formatted numbers and dates are parsed, in the same way in training and in prediction."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def words(*cells: str | None) -> pd.Series:
         (["1.5", "2.", "-"], "1,234.5", [1.5, 2, NONE]),
     ],
 )
-def test_a_column_of_dressed_numbers_is_one_of_numbers(cells, style, numbers):
+def test_a_column_of_formatted_numbers_becomes_numbers(cells, style, numbers):
     found = number_formats(pd.DataFrame({"x": words(*cells)}), ["x"])["x"]
     assert found.text == style
     assert NumberFormat.from_text(found.text) == found

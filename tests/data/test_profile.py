@@ -69,7 +69,7 @@ def test_the_bars_do_not_depend_on_the_unit():
     assert 0 < 200 - sum(first["numbers"]["bars"]) < 20  # a few outliers lie outside
 
 
-def test_what_tells_about_the_target_and_what_tells_the_same_is_found(profile):
+def test_associations_with_the_target_and_redundant_columns_are_found(profile):
     told = {name: column["target"] for name, column in profile["columns"].items()}
     assert told["amount"] > 0.9
     assert told["city"] < 0.3

@@ -58,6 +58,20 @@ def test_parts_are_the_whole_cut_at_exactly_the_wanted_rows(tmp_path, ending):
     assert all(list(part.index) == list(range(len(part))) for part in parts)
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_parts_have_the_wanted_columns_in_order_and_name_an_unknown_one(tmp_path, ending):
+    path = written(claims(60), tmp_path / f"claims.{ending}")
+    same(
+        next(iter_tables(path, 25, columns=["city", "amount"])),
+        read_table(path, ["city", "amount"])[:25],
+    )
+    wrong = (
+        rf"columns of iter_tables must be a column of claims.{ending}; got 'town'\. It has .*city"
+    )
+    with pytest.raises(ValueError, match=wrong):
+        next(iter_tables(path, 25, columns=["city", "town"]))
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_a_file_that_is_read_in_parts_is_never_in_memory_as_a_whole(tmp_path, ending):
     path = tmp_path / f"large.{ending}"

@@ -1,4 +1,4 @@
-"""The target column: what it may be, and what is said when it is something else."""
+"""The target column: accepted kinds, and the errors about others."""
 
 from __future__ import annotations
 

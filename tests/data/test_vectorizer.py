@@ -24,7 +24,7 @@ def test_every_kind_of_column_becomes_finite_float32():
     assert len(vectors) == 240
 
 
-def test_it_is_fitted_on_what_it_was_given_and_nothing_else():
+def test_the_vectorizer_is_fitted_only_on_the_given_rows():
     frame = features()
     vectorizer = make_vectorizer().fit(frame.iloc[:100])
     alone = vectorizer.transform(frame.iloc[100:101])
@@ -47,7 +47,7 @@ def test_texts_that_repeat_are_encoded_as_skrub_does_to_the_last_bit():
     pd.testing.assert_frame_equal(ours.transform(later), skrubs.transform(later), check_exact=True)
 
 
-def test_each_distinct_text_is_looked_at_once(monkeypatch):
+def test_each_distinct_text_is_encoded_once(monkeypatch):
     frame = pd.DataFrame({"shop": [f"shop number {k % 70}" for k in range(500)]})
     vectorizer = make_vectorizer().fit(frame)
     seen = []

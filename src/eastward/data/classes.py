@@ -27,7 +27,7 @@ class ClassRules:
     Attributes
     ----------
     merge_labels : bool
-        Merge labels that differ only in case or blanks.
+        Merge labels that differ only in case or spaces.
     min_rows : int, optional
         Classes with fewer rows are rare; by default those with a single row, or, for merging, with fewer than ten.
     drop : bool
@@ -70,7 +70,9 @@ def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> Sett
     if rules.min_rows is not None:
         _messages.whole_number(CALLER, "min_class_rows", rules.min_rows, at_least=2)
     if rules.merge_rare is not None and not rules.merge_rare.strip():
-        _messages.fail(CALLER, "merge_rare", "the name of a class, such as other", "an empty text")
+        _messages.fail(
+            CALLER, "merge_rare", "the name of a class, such as other", "an empty string"
+        )
     labels, names, notes = _one_spelling(labels, rules)
     if rules.merge_rare is not None:
         labels, merged, more = _merged_rare(labels, rules.merge_rare, rules.rare_below)
@@ -83,7 +85,7 @@ def settled_labels(labels: NDArray[Any], target: str, rules: ClassRules) -> Sett
 
 
 def renamed(column: pd.Series, names: Mapping[str, str]) -> pd.Series:
-    """Rename labels as in training; unknown spellings are looked up without case and blanks.
+    """Rename labels as in training; unknown spellings are looked up without regard to case and spaces.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def _folded(label: str) -> str:
 def _one_spelling(
     labels: NDArray[Any], rules: ClassRules
 ) -> tuple[NDArray[Any], dict[str, str], tuple[str, ...]]:
-    """Report labels that differ only in case or blanks, or merge them under the most frequent name."""
+    """Report labels that differ only in case or spaces, or merge them under the most frequent name."""
     if labels.dtype.kind != "U":
         return labels, {}, ()
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -119,12 +121,12 @@ def _one_spelling(
         ", ".join(repr(str(classes[k])) for k in group) for group in list(groups.values())[:4]
     )
     if not rules.merge_labels:
-        note = f"labels that differ by case or blanks only are different classes: {shown}"
+        note = f"labels that differ only in case or spaces are different classes: {shown}"
         return labels, {}, (f"{note} (--merge-labels makes them one)",)
     names = {str(classes[k]): str(classes[g[0]]).strip() for g in groups.values() for k in g}
     final = np.array([names.get(str(label), str(label)) for label in classes])
     names |= {key: names[str(classes[group[0]])] for key, group in groups.items()}
-    return final[codes], names, (f"labels that differ by case or blanks only were merged: {shown}",)
+    return final[codes], names, (f"labels that differ only in case or spaces were merged: {shown}",)
 
 
 def _merged_rare(
@@ -151,7 +153,9 @@ def _frequent(
     rare = label_names(classes[~enough])
     if rare and not dropping:
         merging = "merge small classes with merge_rare='other' (--merge-rare other)"
-        if rules.merge_rare is not None:  # they were merged, and one row is all there is
+        if (
+            rules.merge_rare is not None
+        ):  # rare classes were merged, and there is still only one row
             merging = "name a class that has rows in merge_rare (--merge-rare)"
         advice = f"Add rows, leave such rows out with drop_rare_classes=True (--drop-rare-classes), or {merging}."
         expected = "made of classes with at least two rows, one to learn from and one to check"
@@ -162,7 +166,7 @@ def _frequent(
         got = f"{label_names(classes)[0]!r} in every row" if len(classes) == 1 else "one class"
         if len(classes) > 1 and below > 2:
             got = f"{enough.sum()} with at least {below} rows"
-        advice = "A classifier needs examples of what else there is."
+        advice = "A classifier needs rows of at least two classes."
         _messages.fail(CALLER, f"target {target!r}", "made of at least two classes", got, advice)
     size = "a single row" if below == 2 else f"fewer than {below} rows"
     notes = (f"classes with {size} were left out: {_shown(rare)}",) if rare else ()

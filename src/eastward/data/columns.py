@@ -23,7 +23,7 @@ __all__ = [
     "normalized",
 ]
 
-# A text column with this many values is encoded by its letters, not by one column for each value.
+# A text column with this many values is encoded by its letters instead of one column for each value.
 CATEGORY_LIMIT = 40
 # The format of a column that stays text, whatever it looks like.
 AS_WRITTEN = "text"
@@ -32,10 +32,22 @@ TRUTH = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name and its kind (number, boolean, date, category or text).
+    """A column of a table: its name, its kind, and how the file writes it.
 
-    ``format`` says how the file writes it, if that matters: ``1.234,5`` for numbers, ``18:05`` for hours, ``%d.%m.%Y``
-    for dates, ``text`` for cells that stay unchanged.
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : {"number", "boolean", "date", "category", "text"}
+        Kind of its values.
+    format : str, optional
+        Format of the file, if it matters: ``1.234,5`` for numbers, ``18:05`` for hours, ``%d.%m.%Y`` for dates,
+        ``text`` for cells that stay unchanged.
+
+    Examples
+    --------
+    >>> Column("price", "number", "1.234,5").to_dict()
+    {'name': 'price', 'kind': 'number', 'format': '1.234,5'}
     """
 
     name: str
@@ -113,6 +125,18 @@ def names_as_text(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def frame_columns(frame: pd.DataFrame, formats: Mapping[str, str] | None = None) -> list[Column]:
     """Return name, kind and format of each column of a :func:`normalized` frame.
 
+    Parameters
+    ----------
+    frame : DataFrame
+        A table, as :func:`eastward.data.read_table` returns it.
+    formats : mapping, optional
+        Formats by column, where the file has its own.
+
+    Returns
+    -------
+    list of Column
+        One for each column of the table, in order.
+
     Examples
     --------
     >>> [
@@ -151,7 +175,7 @@ def conform(frame: pd.DataFrame, columns: Sequence[Column], *, first_row: int = 
     Returns
     -------
     DataFrame
-        Copied only if something had to change.
+        The table with these columns; a copy only if something had to change.
 
     Examples
     --------
@@ -220,7 +244,7 @@ def _check_converted(
     series: pd.Series, converted: pd.Series, column: Column, first_row: int
 ) -> None:
     lost = (series.notna() & converted.isna()).to_numpy()
-    # Words that skrub treats as missing in training are missing here, too.
+    # Words that skrub treats as missing in training are also missing here.
     lost = lost & ~_text(series.astype(object)).str.strip().isin(MISSING_WORDS).to_numpy()
     if not lost.any():
         return

@@ -29,7 +29,7 @@ class ColumnwiseVectorizer:
     Parameters
     ----------
     vectorizer : Pipeline
-        Fitted.
+        A fitted vectorizer.
 
     Examples
     --------

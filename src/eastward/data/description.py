@@ -19,7 +19,8 @@ __all__ = ["copies_across", "describe_task"]
 
 # A column is an id if nearly all values differ; with few rows that proves nothing.
 ID_SHARE, ID_ROWS = 0.99, 20
-# A column is suspicious if it alone leaves only this share of the mistakes of the largest class.
+# A column is suspicious if, by itself, it leaves only this share of the mistakes of always predicting the largest
+# class.
 LEAK_MISTAKES = 0.02
 MOSTLY_MISSING = 0.95
 NUMBERS_IN_TEXT = 0.8
@@ -74,7 +75,19 @@ def describe_task(task: Task) -> dict[str, Any]:
 
 
 def copies_across(features: pd.DataFrame, held: NDArray[np.bool_]) -> int:
-    """Count the ``held`` out rows that have an exact copy among the others.
+    """Count the held-out rows that have an exact copy among the others.
+
+    Parameters
+    ----------
+    features : DataFrame
+        The columns of all rows.
+    held : ndarray of bool
+        ``(N,)``: which rows are held out.
+
+    Returns
+    -------
+    int
+        Number of held-out rows with a copy.
 
     Examples
     --------
@@ -130,8 +143,8 @@ def _rare_classes(codes: NDArray[np.intp], names: list[str]) -> Iterator[str]:
 def _mistakes_alone(series: pd.Series, codes: NDArray[np.intp], target: str) -> int | None:
     """Count the mistakes of a rule from one column to classes, if it is suspiciously good; else None.
 
-    A rule is suspicious if it corrects all but 2 % of the mistakes of always taking the largest class. Values must
-    occur often enough not to be chance.
+    A rule is suspicious if it corrects all but 2 % of the mistakes of always predicting the largest class. Its values
+    must occur often enough to rule out chance.
     """
     values = pd.factorize(series, use_na_sentinel=False)[0]
     kinds = int(values.max()) + 1
@@ -162,7 +175,7 @@ def _mistakes_of_a_threshold(series: pd.Series, codes: NDArray[np.intp]) -> int:
 
 
 def _remark(series: pd.Series, column: Column, first: NDArray[np.bool_]) -> str:
-    """Return what is odd about a column: a key of ``GROUPED``, a sentence, or nothing.
+    """Return a remark on a conspicuous column: a key of ``GROUPED``, a sentence, or nothing.
 
     ``first`` marks the rows that are not copies of earlier ones, because an id is copied with its row.
     """
@@ -185,7 +198,7 @@ def _looks_like_an_id(known: pd.Series, column: Column, distinct: int) -> bool:
     if len(known) < ID_ROWS or distinct < ID_SHARE * len(known):
         return False
     if column.kind == "text":
-        # Sentences differ from row to row, too, but an id is one word.
+        # Sentences also differ from row to row, but an id is one word.
         return not known.head(1000).str.strip().str.contains(r"\s").any()
     if column.kind == "number" and pd.api.types.is_integer_dtype(known):
         # 1, 2, 3 … without large gaps, in any order, are row numbers and not amounts.

@@ -62,13 +62,15 @@ def _explanation(path: Path, form: FileFormat, encoding: str, error: Exception) 
 
 
 def _fail_by_words(path: Path, form: FileFormat, words: str) -> None:
-    """Repeat Arrow's error if no place was found, with the usual cause for binary files."""
+    """Quote Arrow's error if no place was found, with the usual cause for binary files."""
     if form.is_text:
         expected = f"a {form.kind.upper()} file whose columns hold one kind of value each"
         advice = "Look at that value, or convert the file to Parquet."
     else:
         expected = f"a complete {form.kind.capitalize()} file"
-        advice = "It may have been cut off while it was copied, or have another format than its name says."
+        advice = (
+            "It may have been cut off while it was copied, or its format may differ from its name."
+        )
     _messages.fail(CALLER, "source", expected, f"{path.name} ({words})", advice)
 
 

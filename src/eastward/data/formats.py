@@ -146,7 +146,7 @@ def _zipped_format(path: Path, part: str | None, caller: str) -> FileFormat:
 
 
 def _is_a_table(name: str) -> bool:
-    """Whether a member holds rows, because systems add folders and hidden files."""
+    """Whether a member may contain a table; operating systems add folders and hidden files."""
     path = Path(name)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     return SUFFIXES.get(path.suffix.lower()) in COMPRESSIBLE and not hidden
@@ -170,7 +170,7 @@ def bytes_of(path: Path, form: FileFormat) -> Any:
 
 
 def first_lines(path: Path, form: FileFormat, encoding: str) -> str:
-    """The beginning of a text file."""
+    """Return the beginning of a text file."""
     with bytes_of(path, form) as stream:
         return str(stream.read(65_536).decode(encoding, errors="replace"))
 

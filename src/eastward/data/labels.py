@@ -20,7 +20,23 @@ MAX_DECIMAL_CLASSES = 20
 
 
 def label_names(labels: NDArray[Any]) -> list[str]:
-    """Format labels as people write them."""
+    """Format labels as people write them.
+
+    Parameters
+    ----------
+    labels : ndarray
+        Strings, integers or booleans.
+
+    Returns
+    -------
+    list of str
+        One string for each label.
+
+    Examples
+    --------
+    >>> label_names(np.array([0, 1]))
+    ['0', '1']
+    """
     return [str(label) for label in labels.tolist()]
 
 
@@ -28,7 +44,7 @@ def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
     """Convert a column without missing values to strings, integers or booleans."""
     kind = column_kind(column)
     if kind == "date":
-        advice = "Make a column of classes of it first."
+        advice = "Convert it to a column of classes first."
         _messages.fail(
             CALLER, "target", "a column of classes", f"{target!r}, which has dates", advice
         )
@@ -41,7 +57,21 @@ def class_labels(column: pd.Series, target: str) -> NDArray[Any]:
 
 
 def label_codes(column: pd.Series, classes: NDArray[Any], target: str) -> NDArray[np.int64]:
-    """Return the positions of ``column`` among ``classes``, however the file writes them; -1 if missing.
+    """Return the positions of ``column`` among ``classes``, in any spelling of the file; -1 if missing.
+
+    Parameters
+    ----------
+    column : Series
+        Labels as a file writes them.
+    classes : ndarray
+        The classes of training, sorted.
+    target : str
+        Name of the column, for messages.
+
+    Returns
+    -------
+    ndarray
+        ``(N,)`` integers.
 
     Examples
     --------

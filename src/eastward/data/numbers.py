@@ -19,7 +19,7 @@ __all__ = [
     "written_differently",
 ]
 
-# What people write into a cell without a value, if they do not leave it empty.
+# What people write into a cell to mark a missing value.
 MISSING_WORDS = (
     *("", "?", "-", "--", "–", "—", ".", "..", "...", "*", ":", "NULL", "null", "None", "none"),
     *("NaN", "nan", "NA", "na", "N/A", "n/a", "n.a.", "k.A.", "k. A.", "<NA>", "#N/A"),
@@ -31,7 +31,7 @@ CURRENCY = rf"(?:US|A|C|R)?\p{{Sc}}|{CODES}|kr\.?|zł|Kč|Ft|Fr\.?"
 # Cells that are compared with one another to explain why a column has no single format.
 MOST_PAIRED = 20
 PLAIN = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
-# Unifies blanks of every width, minus signs, the Swiss signs for thousands, prices such as 5,- and $(3.10).
+# Unifies spaces of every width, minus signs, the Swiss signs for thousands, prices such as 5,- and $(3.10).
 SPELLINGS = {
     r"[\x{00A0}\x{2007}\x{2009}\x{202F}]": " ",
     "[’ʼ]": "'",
@@ -66,7 +66,7 @@ class NumberFormat:
 
     @property
     def text(self) -> str:
-        """An example of the format, which also stores it."""
+        """An example number in this format, from which :meth:`from_text` restores the format."""
         return f"1{self.thousands}234{self.decimal}5 {self.currency}".strip()
 
     @classmethod
@@ -149,8 +149,8 @@ def number_formats(
     """Find text columns with formatted numbers, and their formats.
 
     Every cell of such a column is a number or a word for a missing value, and at least one is not a plain number.
-    Plain numbers beside ``-`` or ``k.A.`` count, because a reader of CSV takes such a column for text.
-    ``1,234`` alone may be about one or above a thousand. Then the other columns decide, or ``decimal``, or finally
+    Plain numbers beside ``-`` or ``k.A.`` count, because a reader of CSV takes such a column for text. By itself,
+    ``1,234`` may be about one or above a thousand. Then the other columns decide, or ``decimal``, or finally
     ``otherwise``.
 
     Parameters
@@ -162,7 +162,7 @@ def number_formats(
     decimal : {".", ","}, optional
         The decimal sign, if a column could be read both ways.
     otherwise : {".", ","}, default="."
-        The decimal sign, if nothing else decides.
+        The decimal sign if nothing else decides.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def groups_by_points(series: pd.Series) -> bool:
 
 
 def written_differently(series: pd.Series) -> tuple[str, str] | None:
-    """Return two cells of a column of numbers that no format has in common, such as 1.5 and 2,5; None without such.
+    """Return two numbers of a column that no single format fits, such as 1.5 and 2,5; None if there are none.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def _distinct_cells(series: pd.Series) -> pa.Array:
 
 
 def _cells(series: pd.Series) -> pa.Array:
-    """Join the cells, with one kind of blank, minus and apostrophe."""
+    """Join the cells, with one kind of space, minus and apostrophe."""
     cells = pa.array(series, pa.string(), from_pandas=True)
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     for pattern, plain in SPELLINGS.items():

@@ -39,7 +39,7 @@ def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOr
     if groups is not None:
         if groups.max() == 0:
             advice = "Rows of one group are never split, so that none could be held out."
-            _messages.fail(CALLER, f"group {group!r}", "of two values at least", "one", advice)
+            _messages.fail(CALLER, f"group {group!r}", "of at least two values", "one", advice)
         notes.append(
             f"rows of one {group!r} are on one side of every split ({groups.max() + 1:,} groups)"
         )
@@ -51,7 +51,7 @@ def row_order(table: pd.DataFrame, group: str | None, time: str | None) -> RowOr
         times = _ranks(table[time], time, "time")
         if times.max() == 0:
             advice = "Rows of one time are never split, so that none could be held out."
-            _messages.fail(CALLER, f"time {time!r}", "of two values at least", "one", advice)
+            _messages.fail(CALLER, f"time {time!r}", "of at least two values", "one", advice)
         notes.append(f"judged by rows that are later in {time!r} than those trained on")
     return RowOrder(groups, times, tuple(notes))
 

@@ -1,4 +1,4 @@
-"""CSV files with blanks beside their separators, as in ``age, city``: the blanks are not part of the cells."""
+"""CSV files with spaces beside their separators, as in ``age, city``: the spaces are not part of the cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 def is_padded(head: str, separator: str) -> bool:
-    """Whether blanks stand beside a separator in the first two lines of a file, outside quotes.
+    """Whether there are spaces beside a separator in the first two lines of a file, outside quotes.
 
     Examples
     --------
@@ -27,9 +27,9 @@ def is_padded(head: str, separator: str) -> bool:
 
 
 def without_padding(stream: Any, separator: str) -> pa.PythonFile:
-    r"""A stream of UTF-8 text without the blanks around its cells; blanks inside quotes stay.
+    r"""Return a stream of UTF-8 text without the spaces around its cells; spaces inside quotes are kept.
 
-    Arrow's reader keeps the blanks, and takes a quote that follows one for a letter.
+    Arrow's reader keeps these spaces, and treats a quote after a space as an ordinary character.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class _Unpadded(io.RawIOBase):
         self.stream, self.waiting, self.clean = stream, b"", memoryview(b"")
         self.blanks = _blanks(separator).encode()
         signs = (separator.encode(), b"\n", b"\r")
-        # Replacing one blank after the other is many times as fast as a regular expression.
+        # Replacing one space after the other is many times as fast as a regular expression.
         pairs = [(sign, bytes([blank])) for sign in signs for blank in self.blanks]
         self.borders = [(sign + blank, sign) for sign, blank in pairs]
         self.borders += [(blank + sign, sign) for sign, blank in pairs]
@@ -66,7 +66,7 @@ class _Unpadded(io.RawIOBase):
         return size
 
     def _clean(self, end: int) -> None:
-        """Clean the first ``end`` bytes that wait: whole rows, or the last ones."""
+        """Clean the first ``end`` waiting bytes, which are whole rows or the last ones."""
         parts = self.waiting[:end].strip(self.blanks).split(b'"')
         # Every second part is in quotes.
         parts[::2] = [self._bare(part) for part in parts[::2]]
@@ -88,7 +88,7 @@ def _blanks(separator: str) -> str:
 
 
 def _end_of_last_row(text: bytes) -> int:
-    """Where the last complete row ends: behind the last line break that is not in quotes."""
+    """Return where the last complete row ends: after the last line break that is not in quotes."""
     end = text.rfind(b"\n") + 1
     while end and text.count(b'"', 0, end) % 2:
         end = text.rfind(b"\n", 0, end - 1) + 1

@@ -21,7 +21,7 @@ MAX_COLUMNS = 300
 BINS, TOP_VALUES, LONGEST_VALUE = 12, 5, 40
 # A histogram ends this many interquartile ranges beyond the quartiles; otherwise one outlier would squeeze it.
 FENCE = 3.0
-# From this association on, two columns say nearly the same.
+# From this association on, two columns carry nearly the same information.
 ALIKE, MOST_ALIKE = 0.9, 10
 
 
@@ -36,10 +36,10 @@ def profile_task(task: Task) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``columns``: of each ``name``, ``kind``, ``missing`` (share), ``distinct``, ``target`` (Cramér's V with the
+        ``columns``, each with ``name``, ``kind``, ``missing`` (share), ``distinct``, ``target`` (Cramér's V with the
         target, 0 to 1, or None), and either ``numbers`` (``low``, ``median``, ``high``, ``bars``) or ``values`` (the
-        most frequent, ``label`` and ``count``). ``alike``: pairs of columns that tell nearly the same, ``first``,
-        ``second`` and ``association``.
+        most frequent, ``label`` and ``count``). ``alike``: pairs of columns that carry nearly the same information,
+        with ``first``, ``second`` and ``association``.
 
     Notes
     -----
@@ -115,7 +115,7 @@ def _short(value: Any) -> str:
 def _associations(
     task: Task, columns: list[Column]
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Compute Cramér's V of each column with the target, and pairs of columns that say nearly the same."""
+    """Compute Cramér's V of each column with the target, and find pairs of columns that are nearly redundant."""
     # Imported here, so that reading a table need not wait for skrub.
     from skrub import column_associations  # noqa: PLC0415
 

@@ -48,7 +48,7 @@ def read_table(
         semicolons, tabs or bars. ``book.xlsx#Claims`` names a sheet, ``files.zip#claims.csv`` a member, and
         ``answer.json#claims`` one of several lists of rows.
     columns : sequence of str, optional
-        Only these, in this order.
+        Names of the columns to read, in this order; all by default.
     encoding : str, default="utf-8"
         Encoding of text files.
     as_text : sequence of str
@@ -99,11 +99,11 @@ def iter_tables(
     Parameters
     ----------
     source : path or frame
-        As in :func:`read_table`.
+        A file or table in any form that :func:`read_table` reads.
     rows_per_batch : int
         Rows of each part.
     columns : sequence of str, optional
-        Only these; see :func:`table_columns` for what there is.
+        Names of the columns to read; all by default. :func:`table_columns` lists them.
     kinds : sequence of Column, optional
         Known kinds of columns; in text files the others are guessed from the first megabytes.
     encoding : str, default="utf-8"
@@ -141,14 +141,30 @@ def _tables(
         return
     path = _existing(source)
     form = file_format(path, "iter_tables")
+    if columns is not None and (form.is_delimited or form.kind == "parquet"):
+        # Only these formats read no more than the columns, so that the others would be unknown below.
+        header = pd.DataFrame(columns=table_columns(source, encoding=encoding))
+        _chosen("iter_tables", header, columns, path.name)
     with explained(path, form, encoding):
         batches = _batches(path, form, rows_per_batch, columns, kinds, encoding)
         for table in _exact_sizes(batches, rows_per_batch):
-            yield to_frame(table)
+            yield _chosen("iter_tables", to_frame(table), columns, path.name)
 
 
 def table_columns(source: Any, *, encoding: str = "utf-8") -> list[str]:
     """Return the names of the columns, without reading the rows.
+
+    Parameters
+    ----------
+    source : path or frame
+        A file or table in any form that :func:`read_table` reads.
+    encoding : str, default="utf-8"
+        Encoding of text files.
+
+    Returns
+    -------
+    list of str
+        The names, in the order of the file.
 
     Examples
     --------
@@ -180,7 +196,23 @@ def _header(path: Path, encoding: str) -> list[str]:
 
 
 def count_rows(source: Any) -> int | None:
-    """Return the number of rows, if it is known without reading them."""
+    """Return the number of rows, if it is known without reading them.
+
+    Parameters
+    ----------
+    source : path or frame
+        A file or table in any form that :func:`read_table` reads.
+
+    Returns
+    -------
+    int or None
+        The number of rows of a frame or a Parquet file; None for other files.
+
+    Examples
+    --------
+    >>> count_rows(pd.DataFrame({"age": [31, 40]}))
+    2
+    """
     if not isinstance(source, str | Path):
         return len(_table("count_rows", source))
     path = _existing(source, "count_rows")
@@ -231,7 +263,7 @@ def _table(caller: str, source: Any) -> pd.DataFrame | pa.Table:
 
 
 def _names(caller: str, argument: str, given: Any) -> list[Any]:
-    """Return columns as a list of what can be a name."""
+    """Return columns as a list, after checking that each can be a name."""
     names = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     if names is None or not all(isinstance(name, Hashable) for name in names):
         got = _messages.describe(given)
@@ -267,7 +299,7 @@ def fail_no_column(caller: str, argument: str, column: str, table: pd.DataFrame,
     near = _messages.near_misses(column, known, by_letters)
     advice = f"It has {shown}."
     if any(label.startswith("Unnamed: ") for label in known):
-        advice += " The names of the columns must stand in the first row."
+        advice += " The names of the columns must be in the first row."
     _messages.fail(caller, argument, f"a column of {name}", repr(column), near or advice)
 
 

@@ -14,8 +14,8 @@ class DistinctStringEncoder(StringEncoder):  # type: ignore[misc]
     """A ``StringEncoder`` of skrub that encodes each distinct text of a column once.
 
     Cutting texts into pieces of three and four letters takes most of the time of preprocessing, and a column of
-    millions of rows seldom holds millions of texts. A row depends only on its own text, so the results are identical.
-    Fitting uses all rows, because it needs to know how often texts occur.
+    millions of rows seldom has millions of different texts. A row depends only on its own text, so the results are
+    identical. Fitting uses all rows, because it needs to know how often texts occur.
 
     Examples
     --------

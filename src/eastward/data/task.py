@@ -37,7 +37,7 @@ class Task:
     target : str
         The column that the labels come from.
     name : str
-        Name in titles.
+        Name of the data, for titles.
     notes : tuple of str
         What was done to the table while reading it.
     weights : ndarray, optional
@@ -48,6 +48,15 @@ class Task:
         Labels of the file that were renamed: merged spellings and rare classes.
     groups, times : ndarray, optional
         ``(rows,)``: which rows stay together in splits, and the order of rows in time.
+
+    Examples
+    --------
+    :func:`load_task` makes one from a file or a frame.
+
+    >>> frame = pd.DataFrame({"age": [31, 40, 52, 23], "fraud": ["no", "yes", "yes", "no"]})
+    >>> task = load_task(frame, "fraud")
+    >>> task.features.columns.tolist(), task.classes.tolist()
+    (['age'], ['no', 'yes'])
     """
 
     features: pd.DataFrame
@@ -89,7 +98,7 @@ def load_task(
     Parameters
     ----------
     source : path or frame
-        As in :func:`~eastward.data.read_table`.
+        A file or table in any form that :func:`~eastward.data.read_table` reads.
     target : str
         The column to predict.
     drop_missing_target : bool, default=False
@@ -101,7 +110,7 @@ def load_task(
     merge_rare : str, optional
         Merge classes with fewer than ``min_class_rows`` (ten by default) into one of this name.
     merge_labels : bool, default=False
-        Merge labels that differ only in case or blanks; otherwise they are reported.
+        Merge labels that differ only in case or spaces; otherwise they are reported.
     ignore : sequence of str
         Columns to leave out, such as ids.
     weight : str, optional
@@ -113,13 +122,14 @@ def load_task(
     decimal : {".", ","}, optional
         The decimal sign, if a column could be read both ways; by default all columns together decide.
     text : sequence of str
-        Columns that stay text, although they look like numbers or dates.
+        Columns to read as text, although they look like numbers or dates.
     encoding : str, default="utf-8"
         Encoding of text files.
 
     Returns
     -------
     Task
+        Features, labels, and notes on what was changed.
 
     Examples
     --------
@@ -234,7 +244,7 @@ def _check_features(features: pd.DataFrame, name: str) -> None:
     """Check that there is a column besides the target that is not constant."""
     if not features.shape[1]:
         _messages.fail(CALLER, "source", "a table with columns besides the target", name)
-    # A few rows are nearly always enough to tell.
+    # The first rows nearly always suffice to find one.
     if len(features.head(100).drop_duplicates()) == len(features.drop_duplicates()) == 1:
         expected = "a table with a column that differs from row to row"
         got = f"{name}, where all {features.shape[1]} are constant"

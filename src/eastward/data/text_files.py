@@ -83,7 +83,7 @@ def csv_options(
 
 
 def text_stream(path: Path, form: FileFormat, encoding: str) -> Any:
-    """Open a file as a stream of UTF-8; a CSV with blanks behind its commas comes without them."""
+    """Open a file as a stream of UTF-8; spaces after the commas of a CSV are removed."""
     stream = bytes_of(path, form)
     if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "ascii"}:
         stream = pa.transcoding_input_stream(stream, encoding, "utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +22,12 @@ from eastward.data.dates import (
     parse_clock,
     parse_dates,
 )
-from eastward.data.formats import file_format, separator_of
+from eastward.data.formats import (
+    file_format,
+    first_lines,
+    lines_above_header,
+    separator_of,
+)
 from eastward.data.numbers import (
     NumberFormat,
     could_be_either,
@@ -34,6 +41,8 @@ from eastward.data.reading import read_table
 __all__ = ["Tidied", "tidied"]
 
 CALLER = "load_task"
+# A code such as a postcode, not a number.
+LEADING_ZERO = re.compile(r"0\d+")
 
 
 @dataclass(frozen=True)
@@ -54,10 +63,10 @@ def tidied(
     text: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Tidied:
-    """Parse the numbers and dates of ``table``, however they are written.
+    """Parse the numbers and dates of ``table``, in whatever format they are written.
 
-    Neither Arrow nor DuckDB detects how a file writes its numbers, and skrub's ``ToFloat`` must be told for each
-    column. Here every format is tried, and one that all cells of a column follow is taken.
+    Neither Arrow nor DuckDB detects how a file writes its numbers, and skrub's ``ToFloat`` needs the format of each
+    column as an argument. Here every format is tried, and one that all cells of a column follow is taken.
 
     Parameters
     ----------
@@ -77,6 +86,7 @@ def tidied(
     Returns
     -------
     Tidied
+        The table, the formats of its columns, and notes.
 
     Examples
     --------
@@ -118,6 +128,7 @@ def tidied(
         *_date_notes(dates, table),
         *_text_notes(text),
     )
+    notes += tuple(_code_notes(table, source, target, text, encoding))
     notes += () if decimal else tuple(_doubts(table, numbers))
     notes += () if commas else tuple(_doubted_points(table, target, pointed))
     formats |= dict.fromkeys(clocks, CLOCK) | dict.fromkeys(text, AS_WRITTEN)
@@ -187,6 +198,31 @@ def _percent_notes(table: pd.DataFrame, numbers: Mapping[str, NumberFormat]) -> 
 def _clock_notes(clocks: Sequence[str]) -> Iterator[str]:
     if clocks:
         yield f"read as hours written like {CLOCK}: {_shown(clocks)} (otherwise: --text COLUMN)"
+
+
+def _code_notes(
+    table: pd.DataFrame, source: Any, target: str | None, text: Sequence[str], encoding: str
+) -> Iterator[str]:
+    """Name columns of whole numbers whose first cells have leading zeros, as postcodes do."""
+    if not isinstance(source, str | Path):
+        return
+    path = Path(source)
+    form = file_format(path, CALLER)
+    if not form.is_delimited:
+        return
+    # The last line may be cut off.
+    lines = first_lines(path, form, encoding).splitlines()[
+        lines_above_header(path, form, encoding) : -1
+    ]
+    rows = csv.reader(lines, delimiter=separator_of(path, form, encoding), skipinitialspace=True)
+    cells = list(zip(*(row for row in rows if len(row) == table.shape[1]), strict=True))
+    for name, column in zip(table.columns, cells, strict=False):
+        if name == target or name in text or not pd.api.types.is_integer_dtype(table[name]):
+            continue
+        code = next((cell for cell in column[1:] if LEADING_ZERO.fullmatch(cell.strip())), None)
+        if code is not None:
+            told = f"{code.strip()} was read as {int(code)}"
+            yield f"leading zeros of {name!r} were dropped: {told} (--text {name} keeps cells as they are written)"
 
 
 def _doubted_points(

@@ -18,9 +18,9 @@ __all__ = ["feature_origins", "finite_float32", "make_vectorizer"]
 def make_vectorizer() -> Pipeline:
     """Make an unfitted transformer from a raw table to a float32 array without missing values.
 
-    Numbers stay, and dates become their parts. Strings become one column for each value; from 40 values on, they
-    become thirty numbers made of their letters. Constant columns are dropped. Missing and infinite numbers become the
-    median, with an indicator column. Fit it on training rows only.
+    Numbers are unchanged, and dates become their parts. Strings become one column for each value; from 40 values on,
+    they become thirty numbers made of their letters. Constant columns are dropped. Missing and infinite numbers become
+    the median, with an indicator column. Fit it on training rows only.
 
     Returns
     -------
@@ -67,7 +67,15 @@ def make_vectorizer() -> Pipeline:
 def feature_origins(vectorizer: Pipeline) -> list[str]:
     """Return the column of the table behind each output of a fitted :func:`make_vectorizer`.
 
-    The names of the outputs are ``vectorizer.get_feature_names_out()``.
+    Parameters
+    ----------
+    vectorizer : Pipeline
+        A fitted vectorizer. The names of its outputs are ``vectorizer.get_feature_names_out()``.
+
+    Returns
+    -------
+    list of str
+        One name of a column for each output.
 
     Examples
     --------

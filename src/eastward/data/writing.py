@@ -30,7 +30,7 @@ class TableWriter:
     Parameters
     ----------
     path : path
-        Ends in .csv, .tsv or .jsonl (each also .gz or .zst), .parquet, .arrow or .feather.
+        The file to write, ending in .csv, .tsv or .jsonl (each also .gz or .zst), .parquet, .arrow or .feather.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class TableWriter:
                 self._close()
                 self._temporary.replace(self.path)
             else:
-                # Report the first error, not that closing fails as well.
+                # Report the first error, not the one that closing raises after it.
                 with contextlib.suppress(OSError, pa.ArrowException):
                     self._close()
         finally:

@@ -70,7 +70,12 @@ _SETS: Mapping[str, tuple[Callable[[], pd.DataFrame], str, str]] = MappingProxyT
 
 
 def embedded_names() -> dict[str, dict[str, str]]:
-    """List the embedded sets, with target column and a short description.
+    """List the embedded data sets, with target column and a short description.
+
+    Returns
+    -------
+    dict
+        ``target`` and ``about`` for each name.
 
     Examples
     --------
@@ -81,7 +86,17 @@ def embedded_names() -> dict[str, dict[str, str]]:
 
 
 def load_embedded(name: str) -> tuple[pd.DataFrame, str]:
-    """Load an embedded set as a frame, with the name of its target column.
+    """Load an embedded data set as a frame, with the name of its target column.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`embedded_names`.
+
+    Returns
+    -------
+    tuple of DataFrame and str
+        The table, and the name of the column to predict.
 
     Examples
     --------

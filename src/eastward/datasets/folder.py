@@ -14,7 +14,19 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".jsonl")
 
 
 def data_folder() -> Path | None:
-    """Return the folder that EASTWARD_DATA names, or None if it is not set."""
+    """Return the folder that the environment variable EASTWARD_DATA names.
+
+    Returns
+    -------
+    Path or None
+        The folder; None if the variable is not set.
+
+    Examples
+    --------
+    >>> folder = data_folder()
+    >>> folder is None or folder.is_dir()
+    True
+    """
     named = os.environ.get("EASTWARD_DATA")
     if not named:
         return None
@@ -26,7 +38,26 @@ def data_folder() -> Path | None:
 
 
 def find_tables(folder: Path | str) -> list[dict[str, Any]]:
-    """List name and size of every table below ``folder``, in alphabetical order."""
+    r"""List the tables below a folder, in alphabetical order.
+
+    Parameters
+    ----------
+    folder : path
+        The folder to search, with all its subfolders.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``path`` and ``bytes`` of each table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = Path(folder, "claims.csv").write_text("age,fraud\n31,no\n")
+    ...     [table["name"] for table in find_tables(folder)]
+    ['claims.csv']
+    """
     folder, found = _messages.path("find_tables", "folder", folder), []
     if not folder.is_dir():
         _messages.fail("find_tables", "folder", "a folder that exists", repr(str(folder)))
