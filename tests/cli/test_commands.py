@@ -36,7 +36,7 @@ def test_every_command_explains_itself(name):
 def test_the_overview_lists_all_commands_and_the_exit_codes():
     done = run("--help")
     assert all(f"\n  {name} " in done.out for name in COMMANDS)
-    assert "Exit codes: 0 done, 1 something unexpected, 2 a mistake" in done.out
+    assert "Exit codes: 0 success, 1 unexpected error, 2 mistake" in done.out
 
 
 def test_a_wrong_option_is_a_usage_error():
@@ -101,14 +101,16 @@ def test_a_comparison_ends_with_a_verdict_and_goes_on_where_it_stopped(table, tm
     assert done.code == 0, done.err
     assert "logistic_regression" in done.out
     assert "against baseline" in done.out
-    assert "6/6" in done.err  # the baseline, cross-entropy with a tuned decision, comes by itself
+    assert (
+        "6/6" in done.err
+    )  # the baseline, cross-entropy with a tuned decision, is added automatically
     summary = json.loads((tmp_path / "c" / "summary.json").read_text())
     assert summary["verdict"]["sentence"] in " ".join(done.out.split())
     assert (tmp_path / "c" / "report.html").exists()
     again = run(*words, "-o", tmp_path / "c", "--json")
     assert again.json["verdict"] == summary["verdict"]
     assert len(again.json["cells"]) == 6
-    assert "6/6 were there already" in run(*words, "-o", tmp_path / "c").err
+    assert "6/6 loaded from an earlier run" in run(*words, "-o", tmp_path / "c").err
 
 
 def test_costs_and_preferences_reach_the_comparison_and_its_report(table, tmp_path):
@@ -179,7 +181,7 @@ def test_an_unexpected_error_is_one_line_with_a_way_to_see_more(trained, table, 
     assert "Traceback" in run("evaluate", trained, table).err
 
 
-def test_help_is_there_without_what_the_commands_need():
+def test_help_works_without_the_packages_of_the_commands():
     code = "import sys; from eastward.cli import app; print(sorted(set(sys.modules) & {'skrub', 'sklearn', 'pandas'}))"
     import subprocess
 
@@ -220,7 +222,7 @@ def test_progress_in_a_log_is_a_line_every_half_minute():
     assert [line.split()[0] for line in lines] == ["1/6", "4/6", "6/6"]
 
 
-def test_a_stage_says_what_goes_on_and_every_while_that_it_still_does(monkeypatch, capfd):
+def test_a_stage_prints_its_start_and_regular_progress(monkeypatch, capfd):
     monkeypatch.setattr("eastward.cli.stages.SECONDS_BETWEEN_LINES", 0.05)
     handlers = list(logging.getLogger("eastward").handlers)
     with stage("training a [b]model[/b] on 8 rows"):
@@ -242,4 +244,4 @@ def test_training_without_a_terminal_writes_a_line_for_each_stage(table, tmp_pat
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", "--method", "network", *loud)
     assert done.code == 0, done.err
     assert "training EASTClassifier on 192 rows" in done.err
-    assert "judging by 48 rows held out" in done.err
+    assert "judging by 48 held-out rows" in done.err

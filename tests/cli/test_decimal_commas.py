@@ -1,4 +1,4 @@
-"""A table trains and predicts to the bit the same with points, decimal commas or blanks behind its commas."""
+"""A table gives identical models and predictions with points, decimal commas, or spaces after its commas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_real_table_scores_the_same_however_it_is_written(name, tmp_path):
 
 @pytest.mark.slow
 def test_a_model_reads_new_rows_with_blanks_behind_commas(trained, table, tmp_path):
-    """Trained on ``a,b``, asked about ``a, b``: names, categories, dates and truth values included."""
+    """A model trained on ``a,b`` predicts ``a, b``: names, categories, dates and booleans included."""
     padded = tmp_path / "padded.csv"
     padded.write_text(table.read_text(encoding="utf-8").replace(",", " , "), encoding="utf-8")
     written = []

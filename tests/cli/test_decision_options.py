@@ -42,7 +42,7 @@ def test_rows_can_be_left_to_a_person(table, tmp_path, wish):
     assert unsure[undecided].mean() < unsure[~undecided].mean()
 
 
-def test_a_constraint_is_kept_said_and_drawn(table, tmp_path):
+def test_a_constraint_is_satisfied_printed_and_drawn(table, tmp_path):
     wish = "recall[yes] >= 0.6"
     folder, summary = trained_with(table, tmp_path / "model", "-m", "f1", "--subject-to", wish)
     (kept,) = summary["training"]["constraints"]
@@ -64,7 +64,7 @@ def test_other_frequencies_change_decisions_and_probabilities(table, tmp_path):
     assert (wrong.code, "--prior of predict must be a distribution" in wrong.err) == (2, True)
 
 
-def test_frequencies_found_in_the_rows_are_told_with_their_doubts(table, tmp_path):
+def test_estimated_frequencies_are_printed_with_warnings(table, tmp_path):
     folder, _ = trained_with(table, tmp_path / "model", "-m", "f1")
     frame = pd.read_csv(table)
     for rows, doubts in ((frame.head(4), True), (pd.concat([frame] * 10), False)):
@@ -88,7 +88,7 @@ def test_frequencies_found_in_the_rows_are_told_with_their_doubts(table, tmp_pat
         (("--subject-to", "recall of yes"), "--subject-to of train must be"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_one_sentence(table, tmp_path, words, message):
+def test_bad_options_get_one_sentence(table, tmp_path, words, message):
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "model", *METHOD, *words)
     assert done.code == 2
     assert not (tmp_path / "model").exists()

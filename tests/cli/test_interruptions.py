@@ -1,4 +1,4 @@
-"""Ctrl-C, a killed process, a full disk: what was finished stays whole, and the message says how to go on."""
+"""Ctrl-C, a killed process, a full disk: finished files stay complete, and the message says how to continue."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_killed_run_is_resumed_to_the_very_same_model(table, tmp_path):
 
 
 @pytest.mark.slow
-def test_control_c_says_how_to_go_on_and_leaves_nothing_half_written(table, tmp_path):
+def test_control_c_says_how_to_continue_and_leaves_nothing_half_written(table, tmp_path):
     folder = tmp_path / "m"
     words = [
         "train",
@@ -79,7 +79,7 @@ def test_control_c_says_how_to_go_on_and_leaves_nothing_half_written(table, tmp_
 
 
 @pytest.mark.slow
-def test_control_c_in_a_search_says_how_to_go_on(table, tmp_path):
+def test_control_c_in_a_search_says_how_to_continue(table, tmp_path):
     words = ["tune", table, "-t", "fraud", "-o", tmp_path / "s", "--trials", "500"]
     process = started(*words, "--epochs", "400", wait_for=tmp_path / "s" / "study.log")
     process.send_signal(signal.SIGINT)
@@ -91,7 +91,7 @@ def test_control_c_in_a_search_says_how_to_go_on(table, tmp_path):
 
 @pytest.fixture
 def little_room():
-    """Files larger than so many bytes cannot be written, as on a full disk (Python ignores the signal)."""
+    """Files larger than this many bytes cannot be written, as on a full disk (Python ignores the signal)."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(count: int) -> None:
@@ -109,8 +109,8 @@ def test_a_full_disk_keeps_the_old_predictions(trained, tmp_path, little_room, e
     little_room(20_000)
     done = run("predict", trained, tmp_path / "new.parquet", "-o", out)
     assert done.code == 1
-    assert "no room left" in done.err
-    assert "make room first" in done.err
+    assert "no disk space left" in done.err
+    assert "Free some space" in done.err
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.parquet", out.name]
 
@@ -122,7 +122,7 @@ def test_a_full_disk_is_recognised_in_whatever_words_torch_has_for_it(size):
         torch.save(torch.zeros(size), "/dev/full")
     sentence, code = explanation(caught.value)
     assert code == 1
-    assert sentence.startswith("no room left to write to. What was finished is whole")
+    assert sentence.startswith("no disk space left. Finished files are complete")
 
 
 # Checkpoints come first, then the weights, then the preprocessing, which is larger in this table.
@@ -133,7 +133,7 @@ def test_a_full_disk_while_training_leaves_no_half_model(table, tmp_path, little
     little_room(room)
     done = run("train", table, "-t", "fraud", "-o", folder, "--hidden", "8", *FEW)
     assert done.code == 1, done.err
-    assert "no room left" in done.err
+    assert "no disk space left" in done.err
     assert "--resume" in done.err
     left = {path.name for path in folder.rglob("*") if path.is_file()}
     assert left <= {"training.ckpt"}

@@ -42,7 +42,7 @@ def test_a_foreign_type_in_the_preprocessing_is_refused_and_not_built(folder, tm
 
 
 def test_the_list_of_types_is_no_wider_than_needed(trained):
-    """Every type on it is asked for by some table, or it would be an open door for nothing."""
+    """Some table needs every type on the list; an unneeded one would only be a risk."""
     needed = set(skops.io.get_untrusted_types(file=trained / "preprocessing.skops"))
     assert needed <= set(model_folder.TRUSTED)
     assert (
@@ -80,13 +80,13 @@ def test_parts_of_two_runs_are_found_by_their_digests(folder):
 
 
 @pytest.mark.parametrize("part", ["task.json", "preprocessing.skops", "model/model.json"])
-def test_a_missing_part_is_told(folder, part):
+def test_a_missing_part_is_reported(folder, part):
     (folder / part).unlink()
     with pytest.raises(ValueError, match="folder of load_model must be a"):
         load_model(folder)
 
 
-def test_other_folders_and_later_formats_are_told(folder, tmp_path):
+def test_other_folders_and_later_formats_are_refused(folder, tmp_path):
     with pytest.raises(ValueError, match="must be a model folder"):
         load_model(tmp_path / "nowhere")
     (tmp_path / "new" / "checkpoint").mkdir(parents=True)

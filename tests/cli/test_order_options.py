@@ -69,7 +69,7 @@ def test_models_are_trained_with_either(path, tmp_path, options):
         (["--time", "fraud"], "--time of train must be another column than target"),
         (["--time", "city"], "a column of dates or numbers; got text such as"),
         (["--time", "age"], "--time 'age' of train must be filled in for every row"),
-        (["--time", "year"], "--time 'year' of train must be of two values at least; got one"),
+        (["--time", "year"], "--time 'year' of train must be of at least two values; got one"),
         (["--group", "nobody"], "--group of train must be a column of visits.csv"),
     ],
 )

@@ -69,7 +69,7 @@ def test_costs_are_brought_into_the_order_of_the_classes(tmp_path, name, text):
         ("short.csv", "true,cat,dog\ncat,0\ndog,1,0\n", "got 2 in row 2"),
         ("twice.csv", "true,cat,cat\ncat,0,1\ndog,1,0\n", "has each class once; got 'cat'"),
         ("zero.csv", "0,0,0\n0,0,0\n0,0,0\n", "in which decisions differ in cost"),
-        ("equal.csv", "1,1,1\n2,2,2\n3,3,3\n", "costs the same whatever is decided"),
+        ("equal.csv", "1,1,1\n2,2,2\n3,3,3\n", "the decision makes no difference to the cost"),
         ("zero.json", "{}", "in which decisions differ in cost"),
         (
             "gaps.json",
@@ -95,7 +95,7 @@ def test_metrics_of_one_class_are_for_two_classes():
         metric_choice("f1_macro", ["recall:cat=2"], "costs.csv", CLASSES)
 
 
-def test_a_person_is_told_which_of_two_classes_counts(capsys):
+def test_a_note_says_which_of_two_classes_counts(capsys):
     metric_choice("recall", None, None, np.array(["fraud", "legal"]))
     told = capsys.readouterr().err
     assert "recall counts the class legal" in told

@@ -32,7 +32,7 @@ def test_a_column_has_one_role(table, tmp_path, options, sentence):
 def test_an_empty_folder_name_is_not_the_current_folder(table, command):
     done = run(command, table, "-t", "fraud", "--out", "")
     assert done.code == 2
-    assert "must be a path; got an empty text" in done.err
+    assert "must be a path; got an empty string" in done.err
 
 
 def test_constant_features_are_named_before_anything_is_written(tmp_path):

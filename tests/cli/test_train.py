@@ -44,7 +44,7 @@ def test_the_card_says_what_the_model_is_for_and_where_it_ends(trained):
         assert f"## {section}" in card
     assert "Trained for and judged by macro F1. On 48 held-out rows: 0." in card
     assert "- yes: 41 rows" in card
-    assert "No constraints were asked for." in card
+    assert "There are no constraints." in card
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_a_person_sees_classes_warnings_confusion_and_where_the_report_is(table,
     done = run("train", table, "-t", "fraud", "-o", tmp_path / "m", *SMALL)
     assert done.code == 0, done.err
     assert "claims: 240 rows, 7 features, 2 classes of 'fraud'" in done.out
-    assert "look: each row has its own value" in done.out
+    assert "warning: each row has its own value" in done.out
     assert "rows: true, columns: predicted" in done.out
     assert "report.html" in done.out
     assert "eastward predict" in done.out
@@ -80,7 +80,7 @@ def test_a_program_gets_one_document(table, tmp_path):
     assert done.code == 0, done.err
     assert done.json["metrics"][0]["name"] == "f1_macro"
     assert done.json["report"].endswith("report.html")
-    assert "look: " in done.err
+    assert "warning: " in done.err
 
 
 @pytest.mark.slow
@@ -211,5 +211,5 @@ def test_copies_on_both_sides_of_the_split_are_counted(tmp_path):
     assert "180 rows (75.0%) are copies of others" in " ".join(done.out.split())
     summary = json.loads((tmp_path / "m" / "summary.json").read_text())
     held = summary["evaluation"]["rows"]
-    assert f"of the {held} rows held out are copies of rows that are trained on" in done.err
-    assert any("held out are copies" in warning for warning in summary["data"]["warnings"])
+    assert f"of the {held} held-out rows are copies of training rows" in done.err
+    assert any("held-out rows are copies" in warning for warning in summary["data"]["warnings"])

@@ -53,7 +53,7 @@ def forest(table, tmp_path_factory):
     words = ["train", table, "-t", "fraud", "-o", folder, "--ignore", "claim"]
     done = run(*words, "--method", "random_forest_tuned", "--prefer", "recall:yes=3")
     assert done.code == 0, done.err
-    assert "method   random forest with a tuned threshold: as asked for" in done.out
+    assert "method   random forest with a tuned threshold: as requested" in done.out
     return folder
 
 
@@ -192,7 +192,20 @@ def test_the_command_keeps_demands_on_the_decision_if_the_method_can(method, kep
     )
 
 
-def test_train_from_nothing_is_told(tmp_path):
+def test_weights_count_in_a_comparison_and_in_its_command(tmp_path):
+    """A row of weight three is the row three times: what is judged tells."""
+    frame = claims(120).assign(times=np.where(np.arange(120) % 2, 3.0, 1.0))
+    frame.to_csv(tmp_path / "claims.csv", index=False)
+    wanted = ["--methods", "logistic_regression,random_forest", "--splits", "2", "--json"]
+    done = run("compare", tmp_path / "claims.csv", "-t", "fraud", "--weight", "times", *wanted)
+    assert done.code == 0, done.err
+    assert "--weight times" in done.json["commands"]["train"]
+    plain = run("compare", tmp_path / "claims.csv", "-t", "fraud", "--ignore", "times", *wanted)
+    scores = [[cell["score"] for cell in one.json["cells"]] for one in (done, plain)]
+    assert scores[0] != scores[1]
+
+
+def test_train_from_a_missing_comparison_is_refused(tmp_path):
     done = run("train", "--from", tmp_path, "-o", tmp_path / "m")
     assert done.code == 2
     assert "must be the folder of a finished" in " ".join(done.err.split())

@@ -38,7 +38,7 @@ def test_a_folder_becomes_a_model_with_a_report(folder, tmp_path):
     arguments = ["train", str(folder), "-t", "fraud", "-o", str(out), "--epochs", "40", "--quiet"]
     done = CliRunner().invoke(app, [*arguments, "--hidden", "32"])
     assert done.exit_code == 0, done.output
-    assert "method   EASTEnsembleClassifier: a network that sees all rows" in done.output
+    assert "method   EASTEnsembleClassifier: a network that learns from all rows" in done.output
     assert (out / "report.html").is_file()
     assert not (out / "checkpoint").exists()
     model = load_model(out)
@@ -57,7 +57,7 @@ def test_values_that_the_sample_did_not_have_are_counted(folder, monkeypatch):
     monkeypatch.setattr(streaming, "SAMPLED_GROUPS", 2)
     monkeypatch.setattr(streaming.np.random, "default_rng", lambda seed: _FirstGroups())
     task = stream_model.open_stream(folder, "fraud", ignore=(), holdout=0.2, seed=0)
-    (sentence,) = [text for text in task.facts["warnings"] if "does not have" in text]
+    (sentence,) = [text for text in task.facts["warnings"] if "does not contain" in text]
     assert sentence.startswith("'city': 5 rows have one of 1 values")
     assert "'Rust'" in sentence
 

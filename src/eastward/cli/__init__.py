@@ -19,8 +19,8 @@ from eastward.cli.tune import tune
 __all__ = ["app", "main"]
 
 EPILOG = (
-    "Exit codes: 0 done, 1 something unexpected, 2 a mistake in the command or in the data, "
-    "130 interrupted. Every command takes --json: one document on standard output, all else on standard error."
+    "Exit codes: 0 success, 1 unexpected error, 2 mistake in the command or in the data, 130 interrupted. "
+    "With --json, a command prints one document to standard output and everything else to standard error."
 )
 
 app = typer.Typer(

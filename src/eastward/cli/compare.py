@@ -1,4 +1,4 @@
-"""`eastward compare`: whether metric-aligned training helps on these data."""
+"""`eastward compare`: find out whether metric-aligned training helps on your data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eastward.cli import options
-from eastward.cli.errors import going_on
+from eastward.cli.errors import advising
 from eastward.cli.folders import REPORT, check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, result_console, say, status_console, wants_json
@@ -31,7 +31,7 @@ Out = Annotated[
         "-o",
         parser=options.named_path,
         metavar="DIR",
-        help="Folder for numbers and report; a comparison that was stopped there goes on.",
+        help="Folder for results and report; a comparison that was stopped continues there.",
     ),
 ]
 Methods = Annotated[
@@ -39,7 +39,7 @@ Methods = Annotated[
     typer.Option(
         "--methods",
         metavar="NAMES",
-        help="Names with commas; if not given, all that have no star in the list below.",
+        help="Names, separated by commas. Default: all without a star in the list below.",
     ),
 ]
 Estimators = Annotated[
@@ -55,18 +55,19 @@ Thorough = Annotated[
     bool,
     typer.Option(
         "--thorough",
-        help="Run every method on every split, also those that cannot win any more.",
+        help="Run every method on every split, even those that can no longer win.",
     ),
 ]
 TestShare = Annotated[
-    float, typer.Option("--test-share", metavar="SHARE", help="Rows to judge by in each split.")
+    float, typer.Option("--test-share", metavar="SHARE", help="Share of test rows in each split.")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1 for all cores.")]
 Budget = Annotated[
     float | None, typer.Option("--budget", metavar="SECONDS", help="Training time of each network.")
 ]
 Epochs = Annotated[
-    int | None, typer.Option("--epochs", min=1, help="At most so many in each stage of a network.")
+    int | None,
+    typer.Option("--epochs", min=1, help="Largest number of epochs in each stage of a network."),
 ]
 Hidden = Annotated[
     str | None,
@@ -95,6 +96,7 @@ def compare(
     epochs: Epochs = None,
     hidden: Hidden = None,
     ignore: options.Ignore = None,
+    weight: options.Weight = None,
     group: options.Group = None,
     time: options.Time = None,
     decimal: options.Decimal = None,
@@ -108,10 +110,11 @@ def compare(
     encoding: options.Encoding = "utf-8",
     json: options.Json = False,
 ) -> None:
-    """Compare metric-aligned training with the usual methods, fairly, and say what to use.
+    """Compare metric-aligned training with the usual methods, and recommend one.
 
-    Same splits, same preprocessing, same network for all. Differences are paired, with intervals corrected for
-    rows that splits share. The answer may well be: no gain, use cross-entropy with a tuned threshold.
+    All methods share splits, preprocessing and network. Differences are paired, with intervals corrected for rows that
+    splits share. The answer may well be that there is no gain, and that cross-entropy with a tuned threshold is
+    enough.
 
     \b
     Examples:
@@ -122,17 +125,17 @@ def compare(
       eastward compare claims.csv -t fraud -m accuracy --abstain-cost 0.1
       eastward compare claims.csv -t fraud --estimator svm=sklearn.svm:SVC
 
-    Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (what the others are compared with),
-    east_paper, eastward, random_forest, random_forest_tuned, gradient_boosting, gradient_boosting_tuned; and
-    ensemble, where LightGBM is installed. By name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*,
-    boosting*, eastward_single*, extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
+    Methods: cross_entropy, balanced_cross_entropy, focal, cross_entropy_tuned (the baseline), east_paper, eastward,
+    random_forest, random_forest_tuned, gradient_boosting, gradient_boosting_tuned; and ensemble, if LightGBM is
+    installed. Only by name: btg*, cross_entropy_ensemble*, cross_entropy_tuned_single*, boosting*, eastward_single*,
+    extra_trees*, extra_trees_tuned*, logistic_regression*, logistic_regression_tuned*.
     """
     if out is not None:
         check_place("compare", out)
     from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
-    task = load_task(data, target, **options.reading(context))
-    # Only now: a mistake in the data is told before torch is loaded.
+    task = load_task(data, target, **options.reading(context), weight=weight)
+    # Imported only now, so that a mistake in the data is reported before torch is loaded.
     from eastward.cli.network_options import network_options
     from eastward.cli.preferences import metric_choice
     from eastward.cli.tables_shown import data_shown
@@ -144,10 +147,10 @@ def compare(
     from eastward.comparison import compare as run
 
     again = command_line(context)
-    advice = "With --out DIR, finished parts are kept for the next time."
+    advice = "With --out DIR, finished parts are stored for the next run."
     if out is not None:
         advice = f"Continue with the same command:  {again}"
-    with going_on(advice), live_table() as progress:
+    with advising(advice), live_table() as progress:
         comparison = run(
             task.features,
             task.labels,
@@ -162,6 +165,7 @@ def compare(
             budget=budget,
             preprocess=make_vectorizer(),
             progress=progress,
+            sample_weight=task.weights,
             groups=task.groups,
             times=task.times,
             metric_options=bound,
@@ -175,7 +179,7 @@ def compare(
 
 
 def _chosen_methods(names: str | None, own: list[str]) -> list[Any]:
-    """Names of methods and pairs of name and estimator, as the comparison takes them."""
+    """Return the methods for :func:`~eastward.compare`: names, and pairs of name and estimator."""
     from eastward.cli.own_estimators import own_estimators
     from eastward.comparison import DEFAULT_METHODS
 
@@ -185,7 +189,7 @@ def _chosen_methods(names: str | None, own: list[str]) -> list[Any]:
 
 @contextmanager
 def live_table() -> Iterator[Callable[[Progress], None]]:
-    """A table that grows while cells are finished; lines where nobody watches, nothing for programs."""
+    """Show progress: a growing table in a terminal, lines in a log, nothing for programs."""
     from rich.live import Live
 
     from eastward.cli.tables_shown import comparison_table
@@ -207,14 +211,14 @@ def live_table() -> Iterator[Callable[[Progress], None]]:
 
 
 class LogLines:
-    """Progress where nobody watches, as in a log: the first cell, the last one, and one every half minute."""
+    """Progress for a log: a line for the first cell, the last one, and one every half minute."""
 
     def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
         self.show, self.clock = show, clock
         self.shown_at = float("-inf")
 
     def __call__(self, progress: Progress) -> None:
-        """Show what is finished, if it is time for a line."""
+        """Print a line about the finished cells, if it is time for one."""
         now = self.clock()
         last = progress.done == progress.total
         if last or progress.cell is None or now - self.shown_at >= SECONDS_BETWEEN_LINES:
@@ -223,13 +227,13 @@ class LogLines:
 
 
 def _ignored(_: object) -> None:
-    """For programs, which want the result alone."""
+    """Show nothing, for programs that read only the result."""
 
 
 def _line(progress: Progress) -> str:
     cell = progress.cell
     if cell is None:
-        return f"{progress.done}/{progress.total} were there already"
+        return f"{progress.done}/{progress.total} loaded from an earlier run"
     score = "failed" if cell["score"] is None else f"{cell['score']:.3f}"
     return f"{progress.done}/{progress.total} {cell['method']}, split {cell['split'] + 1}: {score}"
 

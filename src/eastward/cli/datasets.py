@@ -1,4 +1,4 @@
-"""`eastward datasets`: tables to try things on."""
+"""`eastward datasets`: tables to experiment with."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from eastward.cli.output import emit_json, say, wants_json
 
 __all__ = ["datasets"]
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="An embedded set to write.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="An embedded data set to write.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
 ]
 
 
 def datasets(name: Name = None, output: Output = None, json: options.Json = False) -> None:
-    """List the data sets at hand, or write an embedded one to a file.
+    """List the available data sets, or write an embedded one to a file.
 
-    A few small ones come with scikit-learn; nothing is downloaded. Tables of your own are listed if the
+    A few small data sets come with scikit-learn; nothing is downloaded. Tables of your own are listed if the
     environment variable EASTWARD_DATA names their folder.
 
     \b
@@ -53,7 +53,7 @@ def datasets(name: Name = None, output: Output = None, json: options.Json = Fals
         table.add_row(facts[0], facts[1]["target"], facts[1]["about"])
     say(table)
     if folder is None:
-        say("Set EASTWARD_DATA to a folder, and its tables are listed here.")
+        say("Set EASTWARD_DATA to a folder to list its tables here.")
         return
     found = Table(
         box=box.SIMPLE_HEAD, title=Text(str(folder)), title_style="bold", title_justify="left"

@@ -1,4 +1,4 @@
-"""`eastward demo`: the whole path on an embedded table, in about a minute."""
+"""`eastward demo`: the whole workflow on an embedded table, in about a minute."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ def demo(
 ) -> None:
     """Find the patients whose diabetes will progress most: compare, train, report.
 
-    A fifth of 442 patients had the strongest progression in the year after their examination. Six methods are
-    compared by macro-F1 on the same splits, the recommended one is trained, and a report is written to look at.
-    Nothing is downloaded.
+    A fifth of 442 patients had the strongest progression in the year after their examination. Six methods are compared
+    by macro-F1 on the same splits, the recommended one is trained, and a report is written. Nothing is downloaded.
     """
     from eastward.cli.compare import live_table
     from eastward.cli.fit_model import FitPlan, fit_model
@@ -60,7 +59,7 @@ def demo(
     task = replace(load_task(frame, target), name="diabetes patients")
     facts = describe_task(task)
     say(data_shown(facts, target))
-    # The ensemble is among them where LightGBM is installed.
+    # The ensemble is one of them if LightGBM is installed.
     methods = [name for name in METHODS if name in DEFAULT_METHODS]
     say(f"\nWhich patients will progress most? {len(methods)} methods on the same splits ...")
     with live_table() as progress:
@@ -97,7 +96,7 @@ def demo(
 
 
 def _commands(out: Path, methods: list[str], method: str) -> dict[str, str]:
-    """What a person would type for the same: the table, the comparison, the model, its predictions."""
+    """Return the commands that a person would type for the same steps: data set, comparison, training, predictions."""
     data, folder = "diabetes.csv", shlex.quote(str(out))
     widths = ",".join(map(str, NETWORK["hidden"]))
     words = f"{data} --target {TARGET} --hidden {widths} --epochs {NETWORK['max_epochs']}"

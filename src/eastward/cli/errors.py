@@ -1,4 +1,4 @@
-"""What a person reads when something goes wrong, and the exit code a script sees."""
+"""Error messages of the command line, and its exit codes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from typer.core import TyperGroup
 
 from eastward.cli.output import note, wants_json
 
-__all__ = ["EXIT_INTERRUPTED", "EXIT_UNEXPECTED", "EXIT_WRONG_INPUT", "ExplainingGroup", "going_on"]
+__all__ = ["EXIT_INTERRUPTED", "EXIT_UNEXPECTED", "EXIT_WRONG_INPUT", "ExplainingGroup", "advising"]
 
 EXIT_UNEXPECTED, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 1, 2, 130
-# Ways a system says that there is no more room: full disk, quota used up, file-size limit.
+# System errors for lack of space: full disk, quota used up, file-size limit.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# torch and safetensors say the same in words of their own, as other types of errors.
+# torch and safetensors report the same in their own words, as other types of errors.
 NO_ROOM_WORDS = ("inline_container.cc", "iostream error", *(f"os error {code}" for code in NO_ROOM))
 
-# Functions that a person at the command line does not know, and how their arguments are called there.
+# Functions that users of the command line do not know; messages name the option instead.
 INNER = re.compile(
     r"^(\w+)((?: '[^']*')?) of (?:load_task|load_model|read_table|metrics\.get|Decision\.with_prior) must"
     r"|^(subject_to|abstain_cost|coverage|prior) of \w+ must"
@@ -46,7 +46,7 @@ class ExplainingGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; set EASTWARD_TRACEBACK=1 to see where an error comes from."""
-        # What training has to say comes with its result; without a handler Python would print it in between.
+        # Messages of training come with its result; without a handler, Python would print them in between.
         logging.getLogger("eastward").addHandler(logging.NullHandler())
         try:
             with warnings.catch_warnings():
@@ -63,8 +63,8 @@ class ExplainingGroup(TyperGroup):
 
 
 @contextmanager
-def going_on(advice: str) -> Iterator[None]:
-    """Give ``advice`` to whoever is interrupted, or runs out of room, inside."""
+def advising(advice: str) -> Iterator[None]:
+    """Print ``advice`` if the block is interrupted, or runs out of disk space."""
     try:
         yield
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ def going_on(advice: str) -> Iterator[None]:
 
 
 def in_words_of_the_command(sentence: str, command: str) -> str:
-    """Name the option and the command instead of a function inside.
+    """Replace the name of a function in a message by those of the option and the command.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def in_words_of_the_command(sentence: str, command: str) -> str:
 
 
 def explanation(error: BaseException) -> tuple[str, int]:
-    """The sentence for ``error``, and the exit code."""
+    """Return the message for ``error``, and the exit code."""
     if isinstance(error, KeyboardInterrupt):
         hint = str(error) or "Nothing half-written was left behind."
         return f"interrupted. {hint}", EXIT_INTERRUPTED
@@ -116,14 +116,14 @@ def _ran_out_of_room(error: BaseException) -> bool:
 def _no_room(error: BaseException) -> tuple[str, int]:
     place = getattr(error, "filename", None)
     hint = " ".join(getattr(error, "__notes__", ())) or "Then run the command again."
-    kept = "What was finished is whole, and nothing half-written was left behind"
+    kept = "Finished files are complete, and nothing half-written was left behind"
     where = f" for {place}" if place else ""
-    return f"no room left{where} to write to. {kept}: make room first. {hint}", EXIT_UNEXPECTED
+    return f"no disk space left{where}. {kept}. Free some space. {hint}", EXIT_UNEXPECTED
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
     if isinstance(error, BrokenPipeError):
-        # The reader (head, less) has seen enough. Python must not try to flush what is left.
+        # The reader (head, less) has closed the pipe. Python must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return "", EXIT_UNEXPECTED
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
@@ -132,19 +132,21 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
 
 
 def _unexpected(error: BaseException) -> tuple[str, int]:
-    advice = "Run it again with EASTWARD_TRACEBACK=1 to see where, and please report it."
+    advice = (
+        "Run it again with EASTWARD_TRACEBACK=1 to see where it happened, and please report it."
+    )
     return f"unexpected {type(error).__name__}: {error}. {advice}", EXIT_UNEXPECTED
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether the sentence was written here, for the person who gave the input."""
+    """Whether the message was written by this library, for the user."""
     frames = list(traceback.walk_tb(error.__traceback__))
     module = frames[-1][0].f_globals.get("__name__", "") if frames else ""
     return module.partition(".")[0] == "eastward"
 
 
 def _is_the_parsers(error: BaseException) -> bool:
-    """Usage errors and exits know how to show themselves."""
+    """Whether the error is typer's own, which prints its message itself."""
     return type(error).__module__.partition(".")[0] in {"typer", "click"}
 
 

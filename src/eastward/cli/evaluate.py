@@ -1,4 +1,4 @@
-"""`eastward evaluate`: every metric with its interval, and the confusion matrix."""
+"""`eastward evaluate`: all metrics with intervals, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def evaluate(
 def _scores(
     model: TableModel, data: Path, encoding: str, sample: RowSample | None, *, drop_missing: bool
 ) -> Any:
-    """Log-probabilities and true classes of all labelled rows; features are never all in memory."""
+    """Return log-probabilities and true classes of all labelled rows, without loading all features at once."""
     import numpy as np
 
     from eastward import _messages

@@ -1,4 +1,4 @@
-"""From a task to a model folder with a report: what `train` and `demo` have in common."""
+"""Train a model and write its folder with a report, for `train` and `demo`."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ SHARED_BY_NETWORKS = ("hidden", "max_epochs")
 
 @dataclass(frozen=True)
 class FitPlan:
-    """How to train.
+    """The settings of a training run.
 
     Attributes
     ----------
     metric, metric_options
-        As in :class:`~eastward.EASTClassifier`.
+        The metric and its options; see :class:`~eastward.EASTClassifier`.
     parameters : mapping
         Further parameters of a network.
     holdout : float
-        Share of the rows to judge by, 0 for none.
+        Share of the rows to hold out for judging the model; 0 for none.
     seed : int
-        Of the split and of training.
+        Seed of the split and of training.
     method : str
-        As :func:`~eastward.compare` calls it.
+        Name of the method in :func:`~eastward.compare`.
     reason : str
-        Why this method.
+        The reason for this method.
     decision : mapping
-        What is asked of the decision besides the metric: ``subject_to``, ``abstain_cost``, ``coverage``.
+        Options of the decision: ``subject_to``, ``abstain_cost``, ``coverage``.
     compared : bool
         Whether a comparison recommended the method.
     """
@@ -72,13 +72,13 @@ class FitPlan:
     holdout: float = 0.2
     seed: int = 0
     method: str = "eastward"
-    reason: str = "as asked for"
+    reason: str = "as requested"
     decision: Mapping[str, Any] = field(default_factory=dict)
     compared: bool = False
 
     @property
     def label(self) -> str:
-        """The method as people call it."""
+        """A description of the method for readers."""
         return BUILT_IN[self.method].label
 
     @property
@@ -89,7 +89,7 @@ class FitPlan:
 
 
 def chosen_for(task: Task, plan: FitPlan, asked: str) -> FitPlan:
-    """``plan`` with the method that was ``asked`` for; "auto" looks at the data."""
+    """Return ``plan`` with the method ``asked``; "auto" chooses by the data."""
     if asked != "auto":
         return replace(plan, method=asked)
     choice = choose_method(len(task.labels))
@@ -105,10 +105,10 @@ def fit_model(
     comparison: Mapping[str, Any] | None = None,
     commands: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Train, save and judge a model; returns the summary of its report.
+    """Train, save and judge a model; return the summary of its report.
 
-    The order is such that whatever stops it leaves something whole: checkpoints while it trains, then the model,
-    then its report. The checkpoints go last.
+    An interruption at any time leaves something complete: checkpoints during training, then the model, then its
+    report. The checkpoints are removed last.
     """
     trained, held = split_rows(task, plan)
     facts = {**facts, "warnings": [*facts["warnings"], *_repeated(task, held)]}
@@ -118,7 +118,7 @@ def fit_model(
     save_model(model, folder)
     judged = importance = None
     if held.any():
-        with stage(f"judging by {held.sum():,} rows held out", quiet=quiet):
+        with stage(f"judging by {held.sum():,} held-out rows", quiet=quiet):
             judged = _evaluation(model, task, held)
             importance = _importance(model, task, held)
     training = training_words(model.classifier)
@@ -144,7 +144,7 @@ def fit_model(
 
 
 def split_rows(task: Task, plan: FitPlan) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Rows to train on and rows to judge by, apart in time and without a group on both sides if the task has such."""
+    """Split rows into training and test rows, respecting the groups and times of the task."""
     held = held_out_rows(task.labels, plan.holdout, plan.seed)
     if not held.any() or (task.groups is None and task.times is None):
         return ~held, held
@@ -163,7 +163,7 @@ def split_rows(task: Task, plan: FitPlan) -> tuple[NDArray[np.bool_], NDArray[np
 def _judged(
     task: Task, plan: FitPlan, trained: NDArray[np.bool_], held: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """The rows held out whose class is trained on; nobody can predict another one."""
+    """Select the held-out rows whose class occurs in training; other classes cannot be predicted."""
     known = np.isin(task.labels, np.unique(task.labels[trained]))
     if len(np.unique(task.labels[trained])) < 2:
         got = f"{int(trained.sum()):,} rows to train on, of one class"
@@ -172,37 +172,35 @@ def _judged(
     if (held & ~known).any():
         unseen = ", ".join(map(repr, np.unique(task.labels[held & ~known]).tolist()[:5]))
         note(
-            f"look: {int((held & ~known).sum()):,} rows held out are of classes that training rows do not have "
+            f"warning: {int((held & ~known).sum()):,} held-out rows belong to classes without training rows "
             f"({unseen}), and are not judged"
         )
     return held & known
 
 
 def _repeated(task: Task, held: NDArray[np.bool_]) -> list[str]:
-    """Say, before training, if the model will be judged by rows that it has seen."""
+    """Warn, before training, if held-out rows are copies of training rows."""
     copies = copies_across(task.features, held)
     if not copies:
         return []
-    sentence = (
-        f"{copies:,} of the {held.sum():,} rows held out are copies of rows that are trained on"
-    )
-    note(f"look: {sentence}")
+    sentence = f"{copies:,} of the {held.sum():,} held-out rows are copies of training rows"
+    note(f"warning: {sentence}")
     return [sentence]
 
 
 def write_summary(summary: Mapping[str, Any], folder: Path) -> None:
-    """Numbers as JSON, and the report made of them."""
+    """Write the numbers as JSON, and the report made of them."""
     write_report(summary, folder / SUMMARY)
     write_report(summary, folder / REPORT)
 
 
 def write_card(summary: Mapping[str, Any], classifier: Any, folder: Path) -> None:
-    """The card that says what the model in ``folder`` is for, and where it ends."""
+    """Write the model card: the purpose and the limits of the model in ``folder``."""
     write_whole(folder / CARD, model_card(summary, classifier).encode())
 
 
 def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.bool_]:
-    """Rows to judge by: ``share`` of each class at random, but never its last row.
+    """Choose test rows: ``share`` of each class at random, but never its last row.
 
     Examples
     --------
@@ -212,7 +210,11 @@ def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.b
     """
     if not 0 <= share < 1:
         _messages.fail(
-            "train", "--holdout", "in [0, 1)", share, "0.2 holds a fifth of the rows out."
+            "train",
+            "--holdout",
+            "in [0, 1)",
+            share,
+            "For example, 0.2 holds out a fifth of the rows.",
         )
     generator = np.random.default_rng(seed)
     held = np.zeros(len(labels), dtype=bool)
@@ -234,7 +236,7 @@ def _trained(
     together = _kept_together(task, rows)
     options, notes = fit_options(classifier, weights, together, codes, plan.seed)
     for sentence in notes:
-        note(f"look: the model was {sentence}")
+        note(f"warning: the model was {sentence}")
     classifier.fit(vectors, labels, **options)
     pass_interruption_on(classifier)
     metric = resolve_metric("train", plan.metric, plan.metric_options, np.unique(labels).tolist())
@@ -244,7 +246,7 @@ def _trained(
         "renamed_labels": dict(task.renamed),
         "method": plan.method,
         "metric": metric.name,
-        "judged_by": metric_document(metric, "Take a metric that has a name."),
+        "judged_by": metric_document(metric, "Use a metric that has a name."),
         "trained_rows": int(rows.sum()),
         "data": dict(facts),
     }
@@ -252,7 +254,7 @@ def _trained(
 
 
 def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
-    """The classifier of ``plan``, ready to be fitted, with a place for its checkpoints if it writes any."""
+    """Make the unfitted classifier of ``plan``, with a folder for checkpoints if it writes any."""
     shared = {name: value for name, value in plan.parameters.items() if name in SHARED_BY_NETWORKS}
     metric = resolve_metric("train", plan.metric, plan.metric_options, np.unique(labels).tolist())
     settings = Settings(metric, network=shared, decision=plan.decision)
@@ -265,12 +267,12 @@ def _unfitted(plan: FitPlan, labels: NDArray[Any], checkpoint: Path) -> Any:
         _messages.fail("train", option, expected, plan.method, advice)
     if isinstance(made, EASTClassifier):
         return made.set_params(checkpoint=checkpoint, **plan.parameters)
-    # One model at a time: its trees may have all cores.
+    # Only one model is trained at a time, so its trees may use all cores.
     return made.set_params(n_jobs=-1) if plan.method == "ensemble" else made
 
 
 def _kept_together(task: Task, rows: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """What the folds inside the classifier must not split: groups, or else periods."""
+    """Return the groups, or else periods, that folds inside the classifier must not split."""
     if task.groups is not None:
         return task.groups[rows]
     return None if task.times is None else periods(task.times[rows])
@@ -296,7 +298,7 @@ def _weights(task: Task, held: NDArray[np.bool_]) -> NDArray[Any] | None:
 def judging_weights(
     classifier: Any, codes: NDArray[Any], weights: NDArray[Any] | None
 ) -> NDArray[Any] | None:
-    """Weights of rows to judge by; a model for other class frequencies is judged by those."""
+    """Return weights of test rows; they follow the class frequencies that the model is meant for."""
     if getattr(classifier, "prior", None) is None:
         return weights
     own = np.ones(len(codes)) if weights is None else weights
@@ -306,7 +308,7 @@ def judging_weights(
 
 
 def _importance(model: TableModel, task: Task, held: NDArray[np.bool_]) -> dict[str, Any]:
-    """Which columns the held-out score rests on."""
+    """Find the columns that the held-out score depends on."""
     codes = np.searchsorted(model.classes, task.labels[held])
     weights = judging_weights(model.classifier, codes, _weights(task, held))
     return model_importance(model, task.features[held], codes, sample_weight=weights)

@@ -1,4 +1,4 @@
-"""`eastward metrics`: what you can be judged by."""
+"""`eastward metrics`: the list of metrics."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["metrics"]
 
 Search = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="Only names that contain it, such as f1.")
+    str | None,
+    typer.Argument(metavar="TEXT", help="Show only names that contain this text, such as f1."),
 ]
 
 
 def metrics(search: Search = None, json: options.Json = False) -> None:
     """List all metrics: name, range and formula.
 
-    Besides these, f2, f0.5_macro and the like are F-scores of any beta. All are averaged as scikit-learn does.
+    F-scores of any beta are also available, such as f2 or f0.5_macro. Averages are those of scikit-learn.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What the command line says about networks, as parameters of the classifier."""
+"""Turn options of the command line about networks into parameters of the classifier."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from eastward.cli.output import wants_json
 
 __all__ = ["check_method", "network_options", "training_options", "with_prior"]
 
-# Wider layers fit into no memory, and torch does not say so in a sentence.
+# Wider layers do not fit into memory, and torch's error would not be helpful.
 WIDEST_LAYER = 100_000
 
 
 def training_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of the networks of `eastward train`, from its options."""
+    """Return the parameters of networks from the options of `eastward train`."""
     folds, devices = given["folds"], given["devices"]
     parameters = network_options(given["hidden"], given["epochs"]) | {
         "recipe": given["recipe"],
@@ -29,13 +29,13 @@ def training_options(given: dict[str, Any]) -> dict[str, Any]:
 def network_options(
     hidden: str | None, epochs: int | None, *, command: str = "train"
 ) -> dict[str, Any]:
-    """Parameters of networks, as far as they were given; the others keep the defaults of their method."""
+    """Return the given parameters of networks; the others keep the defaults of their method."""
     widths = {} if hidden is None else {"hidden": layer_widths(hidden, command)}
     return widths | ({} if epochs is None else {"max_epochs": epochs})
 
 
 def layer_widths(text: str, command: str = "train") -> tuple[int, ...]:
-    """Widths of layers from "512,256,128"."""
+    """Parse widths of layers such as "512,256,128"."""
     from eastward import _messages
 
     words = [word for word in text.replace("x", ",").split(",") if word.strip()]
@@ -48,7 +48,7 @@ def layer_widths(text: str, command: str = "train") -> tuple[int, ...]:
 
 
 def with_prior(parameters: dict[str, Any], classes: Any) -> dict[str, Any]:
-    """The parameters with class frequencies as numbers in the order of the classes."""
+    """Return the parameters with class frequencies as numbers in the order of the classes."""
     if parameters.get("prior") in (None, "balanced"):
         return parameters
     from eastward.cli.predict import prior_of
@@ -60,7 +60,7 @@ def with_prior(parameters: dict[str, Any], classes: Any) -> dict[str, Any]:
 
 
 def fold_count(text: str) -> int | str:
-    """A number of folds, or "auto"."""
+    """Parse a number of folds, or "auto"."""
     from eastward import _messages
 
     if text == "auto":
@@ -71,7 +71,7 @@ def fold_count(text: str) -> int | str:
 
 
 def check_method(method: str, parameters: dict[str, Any]) -> str:
-    """The method as `compare` calls it, or "auto"; options of a network make it a network."""
+    """Return the method's name in `compare`, or "auto"; options of a network select a network."""
     from eastward import _messages
 
     named = {"network": "eastward"}.get(method, method)
@@ -84,13 +84,13 @@ def check_method(method: str, parameters: dict[str, Any]) -> str:
 
         _messages.one_of("train", "--method", named, ("auto", "network", *method_names()))
     if given:
-        advice = "It describes a network: leave it out, or take --method network."
+        advice = "It is an option of networks: leave it out, or use --method network."
         _messages.fail("train", given[0], f"left out for {method}", "a value", advice)
     return named
 
 
 def _shown(verbose: bool | None) -> int:
-    """The classifier's level: 1 is a bar for whoever watches a terminal; lines need a handler besides."""
+    """Return the classifier's verbosity: 1 shows a bar in a terminal; lines also need a handler."""
     if verbose:
         import logging
 

@@ -38,9 +38,9 @@ __all__ = [
 
 
 def named_path(text: str | Path) -> Path:
-    """The path that an option names, or its default; an empty one would be the current folder, which nobody meant."""
+    """Return the path that an option names; an empty one is refused, because it would mean the current folder."""
     if not str(text).strip():
-        raise typer.BadParameter("must be a path; got an empty text.")
+        raise typer.BadParameter("must be a path; got an empty string.")
     return Path(text)
 
 
@@ -64,7 +64,7 @@ MetricName = Annotated[
         "--metric",
         "-m",
         metavar="NAME",
-        help="What you are judged by; `eastward metrics` lists all names, and f1[fraud] is the F1 of one class.",
+        help="The metric you are judged by; `eastward metrics` lists all names, and f1[fraud] is the F1 of one class.",
     ),
 ]
 Prefer = Annotated[
@@ -72,7 +72,7 @@ Prefer = Annotated[
     typer.Option(
         "--prefer",
         metavar="WHAT:CLASS=FACTOR",
-        help="Weigh mistakes of one class: recall:fraud=5 finds more fraud, precision:dog=4 makes 'dog' surer. "
+        help="Weigh mistakes of one class: recall:fraud=5 finds more fraud, precision:dog=4 gives fewer false 'dog'. "
         "May be repeated. The metric becomes an F-score with a beta for each class.",
     ),
 ]
@@ -81,7 +81,7 @@ SubjectTo = Annotated[
     typer.Option(
         "--subject-to",
         metavar="CONSTRAINT",
-        help="What decisions have to keep on held-out rows with 95 % confidence, such as 'recall[fraud] >= 0.9'. "
+        help="Constraint on decisions, proven on held-out rows with 95 % confidence, such as 'recall[fraud] >= 0.9'. "
         "May be repeated.",
     ),
 ]
@@ -90,7 +90,7 @@ AbstainCost = Annotated[
     typer.Option(
         "--abstain-cost",
         metavar="COST",
-        help="What leaving a row undecided costs, in units of the metric or of --cost.",
+        help="Cost of leaving a row undecided, in units of the metric or of --cost.",
     ),
 ]
 Coverage = Annotated[
@@ -98,7 +98,7 @@ Coverage = Annotated[
     typer.Option(
         "--coverage",
         metavar="SHARE",
-        help="Rows that have to be decided, such as 0.9; the least clear ones may be left to a person.",
+        help="Share of rows that must be decided, such as 0.9; the least certain ones may be left to a person.",
     ),
 ]
 Cost = Annotated[
@@ -119,7 +119,7 @@ Weight = Annotated[
     typer.Option(
         "--weight",
         metavar="COLUMN",
-        help="Numbers that say how much each row counts, in training and in judging: 2 is the row twice.",
+        help="A column of weights for training and judging: a row of weight 2 counts twice.",
     ),
 ]
 Group = Annotated[
@@ -127,7 +127,7 @@ Group = Annotated[
     typer.Option(
         "--group",
         metavar="COLUMN",
-        help="Rows with the same value, such as rows of one patient, stay on one side of every split. No feature.",
+        help="A column of groups: rows with the same value (of one patient, say) stay on one side of every split.",
     ),
 ]
 Time = Annotated[
@@ -135,14 +135,14 @@ Time = Annotated[
     typer.Option(
         "--time",
         metavar="COLUMN",
-        help="Dates or numbers: judge by rows that are later than those trained on.",
+        help="A column of dates or numbers: the model is judged by rows later than those it was trained on.",
     ),
 ]
 DropMissing = Annotated[
-    bool, typer.Option("--drop-missing-target", help="Leave rows without a label out.")
+    bool, typer.Option("--drop-missing-target", help="Leave out rows without a label.")
 ]
 DropRare = Annotated[
-    bool, typer.Option("--drop-rare-classes", help="Leave rows out whose class occurs only once.")
+    bool, typer.Option("--drop-rare-classes", help="Leave out rows whose class occurs only once.")
 ]
 MinClassRows = Annotated[
     int | None,
@@ -150,7 +150,7 @@ MinClassRows = Annotated[
         "--min-class-rows",
         min=2,
         metavar="ROWS",
-        help="Leave rows out whose class has fewer rows than this.",
+        help="Leave out rows whose class has fewer rows than this.",
     ),
 ]
 MergeRare = Annotated[
@@ -158,13 +158,13 @@ MergeRare = Annotated[
     typer.Option(
         "--merge-rare",
         metavar="NAME",
-        help="Make one class of the classes with fewer than --min-class-rows (10 if not given), such as other.",
+        help="Merge classes with fewer than --min-class-rows rows (default 10) into one of this name, such as other.",
     ),
 ]
 MergeLabels = Annotated[
     bool,
     typer.Option(
-        "--merge-labels", help="Make one class of labels that differ by case or blanks only."
+        "--merge-labels", help="Merge labels that differ only in case or spaces into one class."
     ),
 ]
 Decimal = Annotated[
@@ -172,7 +172,7 @@ Decimal = Annotated[
     typer.Option(
         "--decimal",
         metavar="SIGN",
-        help="The decimal sign, . or , where a column could be read both ways; found if not given.",
+        help="The decimal sign, . or , if a column could be read both ways; detected by default.",
     ),
 ]
 AsText = Annotated[
@@ -180,26 +180,34 @@ AsText = Annotated[
     typer.Option(
         "--text",
         metavar="COLUMN",
-        help="Keep a column as it is written, such as codes that look like numbers. May be repeated.",
+        help="Read a column as text, such as codes that look like numbers. May be repeated.",
     ),
 ]
 Encoding = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="Of text files, for example cp1252.")
+    str,
+    typer.Option("--encoding", metavar="NAME", help="Encoding of text files, for example cp1252."),
 ]
 Seed = Annotated[
     int,
-    typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, data and machine: same result."),
+    typer.Option(
+        "--seed",
+        min=0,
+        max=2**32 - 1,
+        help="Seed; equal seeds and data give equal results on one machine.",
+    ),
 ]
 Json = Annotated[
     bool,
-    typer.Option("--json", callback=json_option, help="One JSON document on standard output."),
+    typer.Option(
+        "--json", callback=json_option, help="Print one JSON document to standard output."
+    ),
 ]
 
 
 def command_line(context: Any, *, program: str = "eastward", **changes: Any) -> str:
-    """The command that is running, as one would type it, with some of its options changed.
+    """Return the running command as one would type it, with some of its options changed.
 
-    Options at their default are left out; an option changed to None or False is, too.
+    Options at their default are left out, and so are options changed to None or False.
     """
     words = [*program.split(), context.info_name]
     given = {**context.params, **changes}
@@ -221,7 +229,7 @@ def command_line(context: Any, *, program: str = "eastward", **changes: Any) -> 
     return shlex.join(words)
 
 
-# How a table is read, by the names that commands and `load_task` share.
+# Options of reading a table, by the names that commands and `load_task` share.
 _READING = (
     "drop_missing_target",
     "drop_rare_classes",
@@ -236,7 +244,7 @@ _READING = (
 
 
 def reading(context: typer.Context) -> dict[str, Any]:
-    """How the table of `train` and `compare` is to be read, as arguments of `load_task`."""
+    """Return the arguments of `load_task` from the options of `train` and `compare`."""
     given = context.params
     lists = {name: given[name] or () for name in ("ignore", "text")}
     return {name: given[name] for name in _READING} | lists

@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, everything else to standard error."""
+"""Output of commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _state = {"json": False}
 
 
 def json_option(value: bool) -> bool:
-    """Remember that a program is reading, so that errors speak JSON as well."""
+    """Remember that a program reads the output, so that errors are JSON as well."""
     _state["json"] = value
     return value
 
@@ -26,28 +26,28 @@ def wants_json() -> bool:
 
 
 def result_console() -> Console:
-    """For results that people read."""
+    """Return the console for results that people read."""
     return Console(highlight=False)
 
 
 def status_console() -> Console:
-    """For progress and notes."""
+    """Return the console for progress and notes."""
     return Console(stderr=True, highlight=False)
 
 
 def say(text: Any = "") -> None:
-    """Print something for people, unless a program is reading; a string is never read as markup."""
+    """Print something for people, unless a program reads the output; a string is never read as markup."""
     if not wants_json():
         shown = Text(text) if isinstance(text, str) else text
         result_console().print(shown, soft_wrap=isinstance(text, str))
 
 
 def note(sentence: str, *, style: str = "yellow") -> None:
-    """A remark on standard error; values from data are never read as markup."""
+    """Print a remark to standard error; values from data are never read as markup."""
     head, colon, rest = sentence.partition(": ")
     status_console().print(Text.assemble((f"{head}{colon}", style), rest), soft_wrap=True)
 
 
 def emit_json(document: Any) -> None:
-    """The result for machines."""
+    """Print the result for programs."""
     typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))

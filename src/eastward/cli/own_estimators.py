@@ -1,4 +1,4 @@
-"""Estimators of one's own on the command line: NAME=MODULE:OBJECT."""
+"""A user's own estimators on the command line: NAME=MODULE:OBJECT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPE = "NAME=MODULE:OBJECT, such as svm=sklearn.svm:SVC or ours=my_models:pipel
 
 
 def own_estimators(words: Sequence[str]) -> list[tuple[str, Any]]:
-    """A name and an estimator for each word; modules may lie in the working directory.
+    """Return a name and an estimator for each word; modules may be in the working directory.
 
     The object is a scikit-learn estimator, or a class or function that makes one when called without arguments.
 
@@ -35,7 +35,7 @@ def _estimator(word: str) -> tuple[str, Any]:
         _messages.fail("compare", "--estimator", SHAPE, repr(word))
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does; workers take the path over
+        sys.path.insert(0, here)  # as `python -m` does; workers inherit the path
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -29,7 +29,7 @@ Output = Annotated[
         "-o",
         parser=options.named_path,
         metavar="OUT",
-        help="File to write; its ending says how (.csv, .parquet …).",
+        help="File to write; its suffix sets the format (.csv, .parquet …).",
     ),
 ]
 Keep = Annotated[
@@ -51,7 +51,7 @@ Prior = Annotated[
         help="Class frequencies of these rows, if they differ from training; auto estimates them.",
     ),
 ]
-# With one of these a spreadsheet takes a text for a formula, and runs it when the file is opened.
+# A spreadsheet runs a text that starts with one of these as a formula when it opens the file.
 FORMULA = r"^[=+\-@\t\r]"
 
 
@@ -67,9 +67,9 @@ def predict(
 ) -> None:
     """Predict the label of every row, with the probability of each class.
 
-    The label is what the model decides for its metric, which need not be the most probable class. The file is
-    read and written part by part, so it may be larger than memory. Its columns may come in any order; those
-    that the model does not know are ignored, and a missing one is an error.
+    The label is the model's decision for its metric, which need not be the most probable class. The file is read and
+    written part by part, so it may be larger than memory. Its columns may come in any order; those that the model does
+    not know are ignored, and a missing one is an error.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def predict(
 def _for_prior(
     model: TableModel, prior: str, data: Path, columns: list[str], encoding: str
 ) -> TableModel:
-    """The model for other class frequencies, given or estimated on the rows themselves; says what they are."""
+    """Adapt the model to other class frequencies, given or estimated from the rows, and print them."""
     import warnings
 
     import numpy as np
@@ -128,7 +128,7 @@ def _for_prior(
         warnings.simplefilter("always")
         moved = model.with_prior(given, probabilities)
     for warning in heard:
-        note(f"look: {warning.message}")
+        note(f"warning: {warning.message}")
     before, after = model.classifier.decision_.prior, moved.classifier.decision_.prior
     told = ", ".join(
         f"{name} {new:.3g} (training {old:.3g})"
@@ -141,9 +141,9 @@ def _for_prior(
 def prior_of(
     text: str, names: list[str], *, caller: str = "predict", word: str = "auto"
 ) -> list[float]:
-    """Frequencies in the order of the classes, from ``no=0.9,yes=0.1``.
+    """Parse class frequencies such as ``no=0.9,yes=0.1``, in the order of the classes.
 
-    ``word`` is what may be said instead, for the message.
+    ``word`` is the alternative value that messages mention.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def prior_of(
 
 
 def check_not_input(output: Path, data: Path) -> None:
-    """Predictions never replace the table that they are made from."""
+    """Refuse to write predictions over the table that they are made from."""
     from eastward import _messages
     from eastward.data.formats import file_and_part
 
@@ -190,7 +190,7 @@ def _warn_of_formulas(labels: list[Any]) -> None:
 
 
 def harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    """``frame`` with an apostrophe before every text that a spreadsheet would run; it shows the rest as it is.
+    """Return ``frame`` with an apostrophe before every text that a spreadsheet would run as a formula.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def harmless(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str) -> list[str]:
-    """The columns to read; an error names those that are missing, a note those that are not used."""
+    """Return the columns to read; an error names missing ones, and a note those that are not used."""
     import pandas as pd
 
     from eastward.data import conform, table_columns
@@ -233,7 +233,7 @@ def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str
 def predicted_parts(
     model: TableModel, data: Any, columns: list[str], keep: list[str], encoding: str = "utf-8"
 ) -> Iterator[pd.DataFrame]:
-    """Predictions of ``data`` part by part: kept columns, ``prediction``, and a probability for each class."""
+    """Predict ``data`` part by part: copied columns, ``prediction``, and a probability for each class."""
     import numpy as np
     import pandas as pd
 
@@ -247,18 +247,18 @@ def predicted_parts(
         kept = {name: part[name].reset_index(drop=True) for name in keep}
         yield pd.DataFrame({**kept, **found})
         first_row += len(part)
-    if not first_row:  # a header without rows gives one
+    if not first_row:  # a header without rows yields an empty part
         names = [f"probability_{name}" for name in label_names(model.classes)]
         empty = {**dict.fromkeys(keep, model.classes[:0]), "prediction": model.classes[:0]}
         yield pd.DataFrame({**empty, **dict.fromkeys(names, np.zeros(0))})
 
 
 def _ignored(_: object) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
 class _progress:  # noqa: N801 - used as a with-word
-    """A bar with rows per second, if somebody watches; gives the function that moves it."""
+    """A context with a progress bar in a terminal; it yields the function that moves the bar."""
 
     def __init__(self, total: int | None) -> None:
         self.bar: Any = None

@@ -1,4 +1,4 @@
-"""What a person prefers, in the terms of a metric: --metric, --prefer and --cost."""
+"""Turn preferences into a metric: the options --metric, --prefer and --cost."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from eastward.data.formats import SEPARATORS
 
 __all__ = ["cost_table", "metric_choice", "preferred_betas"]
 
-# Second of two classes, these are what people mean.
+# If the second of two classes has one of these names, it is the one that people mean.
 AFFIRMATIVE = {"1", "1.0", "yes", "y", "true", "t", "positive", "pos"}
-USUAL_COSTS = "A right decision usually costs 0, a wrong one more."
+USUAL_COSTS = "A correct decision usually costs 0, a wrong one more."
 PREFERENCE = "WHAT:CLASS=FACTOR with recall or precision, such as recall:fraud=5"
 
 
 def metric_choice(
     metric: str, prefer: Sequence[str] | None, cost: Path | None, classes: NDArray[Any]
 ) -> tuple[str, dict[str, Any] | None]:
-    """The name of the metric and its options.
+    """Return the name of the metric and its options.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def metric_choice(
 
 
 def _registered(metric: str, classes: NDArray[Any]) -> str:
-    """The name of a metric that goes with so many classes."""
+    """Return the name of a metric after checking that it fits the number of classes."""
     if "[" in metric:
         return metrics.as_metric(metric, "metrics.get", classes.tolist()).name
     chosen = metrics.get(metric)
@@ -66,12 +66,12 @@ def _registered(metric: str, classes: NDArray[Any]) -> str:
         advice = f"Use {metric}_macro, {metric}_weighted, or {metric}[CLASS]."
         got = f"{metric} for {len(classes)} classes"
         _messages.fail("eastward", "--metric", "a metric of many classes", got, advice)
-    _say_what_counts(chosen.name, label_names(classes))
+    _note_counted_class(chosen.name, label_names(classes))
     return chosen.name
 
 
-def _say_what_counts(metric: str, names: Sequence[str]) -> None:
-    """Of two classes the second one counts; a person may mean the other."""
+def _note_counted_class(metric: str, names: Sequence[str]) -> None:
+    """Say which of two classes a metric counts, because the user may mean the other one."""
     other, counted = names
     if counted.lower() not in AFFIRMATIVE:
         note(
@@ -80,7 +80,7 @@ def _say_what_counts(metric: str, names: Sequence[str]) -> None:
 
 
 def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, float]:
-    """A beta for each class that is named: above one for recall, below for precision.
+    """Return a beta for each named class: above one for recall, below one for precision.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def preferred_betas(prefer: Sequence[str], classes: NDArray[Any]) -> dict[Any, f
 
 
 def class_named(name: str, classes: NDArray[Any], option: str) -> Any:
-    """The class that is written ``name`` in ``option``."""
+    """Return the class written as ``name`` in ``option``."""
     names = label_names(classes)
     if name not in names:
         exact = [known for known in names if known.lower() == name.strip().lower()]
@@ -121,10 +121,11 @@ def _number(text: str, preference: str) -> float:
 
 
 def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
-    """Costs in the order of ``classes``: rows true, columns predicted.
+    """Read costs in the order of ``classes``: rows true, columns predicted.
 
-    A CSV with the classes in its first row and column, or numbers alone in the order of the sorted classes; or JSON,
-    ``{"true class": {"predicted class": cost}}`` or a list of lists. What a named table leaves out costs nothing.
+    The file is a CSV with the classes in its first row and column, or with only numbers in the order of the sorted
+    classes; or JSON, ``{"true class": {"predicted class": cost}}`` or a list of lists. Entries missing from a table
+    with names cost nothing.
     """
     if not path.is_file():
         _messages.fail("eastward", "--cost", "a file that exists", path, error=FileNotFoundError)
@@ -146,7 +147,7 @@ def cost_table(path: Path, classes: NDArray[Any]) -> list[list[float]]:
 
 
 def _rows(text: str) -> Any:
-    """Cells of a CSV; with names in the first row and column (so no number in its corner), a mapping of mappings."""
+    """Read the cells of a CSV; with names in the first row and column, as a mapping of mappings."""
     separator = _separator(text)
     rows = [
         [cell.strip() for cell in row]
@@ -167,7 +168,7 @@ def _rows(text: str) -> Any:
 
 
 def _separator(text: str) -> str:
-    """What stands between the cells of the first line, most often."""
+    """Return the most frequent separator of the first line."""
     first = text.lstrip().partition("\n")[0]
     separator = max(SEPARATORS, key=first.count)
     if not first.count(separator):
@@ -185,16 +186,16 @@ def _check_widths(rows: list[list[str]]) -> None:
 
 
 def _with_point(cell: str) -> str:
-    """A number with a decimal comma, which is possible where commas do not separate cells."""
+    """Convert a decimal comma to a point, if commas do not separate cells."""
     point = cell.replace(",", ".")
     return point if _is_number(point) else cell
 
 
 def _check_differences(costs: NDArray[np.float64], names: list[str], path: Path) -> None:
-    """If one decision is the cheapest for every true class, it is the answer to every row and nothing can be learnt."""
+    """Check that no decision is the cheapest for every true class, because there would be nothing to learn."""
     if (costs == costs[:, :1]).all():
         expected = "a table in which decisions differ in cost"
-        got = f"{path.name}, where each true class costs the same whatever is decided"
+        got = f"{path.name}, where the decision makes no difference to the cost"
         _messages.fail("eastward", "--cost", expected, got, USUAL_COSTS)
     cheapest = np.flatnonzero((costs <= costs.min(axis=1, keepdims=True)).all(axis=0))
     if len(cheapest):

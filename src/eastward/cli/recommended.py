@@ -1,4 +1,4 @@
-"""From a comparison to a trained model: the command that `compare` ends in, and what `train --from` reads."""
+"""From a comparison to a trained model: the command that `compare` prints, and the file that `train --from` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eastward.cli.options import command_line
 __all__ = ["compare_command", "defaults_from", "is_recommended", "remember", "train_command"]
 
 RECOMMENDED = "recommended.json"
-# What both commands have; the model is trained on the same rows, for the same metric, with the same networks.
+# Options of both commands: the model is trained on the same rows, for the same metric, with the same networks.
 SHARED = (
     "data",
     "target",
@@ -26,6 +26,7 @@ SHARED = (
     "abstain_cost",
     "coverage",
     "ignore",
+    "weight",
     "group",
     "time",
     "decimal",
@@ -41,25 +42,25 @@ SHARED = (
     "encoding",
 )
 PATHS = ("data", "cost")
-# What only a method that tunes its decision can keep.
+# Options that only a method with a tuned decision supports.
 OF_DECISION = ("subject_to", "abstain_cost", "coverage")
 
 
 def train_command(context: Any, method: str, folder: str = "model") -> str:
-    """The `eastward train` that fits ``method`` to the data of the `eastward compare` in ``context``."""
-    words = _shared_words(context, _kept_by(method)).replace(
+    """Return the `eastward train` command that fits ``method`` to the data of the `eastward compare` in ``context``."""
+    words = _shared_words(context, _shared_options(method)).replace(
         "eastward compare", "eastward train", 1
     )
     return f"{words} --method {method} --out {folder}"
 
 
 def compare_command(context: Any) -> str:
-    """The `eastward compare` that judges methods on the data of the `eastward train` in ``context``."""
+    """Return the `eastward compare` command for the data of the `eastward train` in ``context``."""
     return _shared_words(context, SHARED).replace("eastward train", "eastward compare", 1)
 
 
-def _kept_by(method: str) -> tuple[str, ...]:
-    """What both commands have, without demands on the decision if ``method`` does not tune its own."""
+def _shared_options(method: str) -> tuple[str, ...]:
+    """Return the options of both commands, without those of the decision if ``method`` does not tune one."""
     from eastward import metrics
     from eastward.comparison.methods import BUILT_IN, Settings, tunes_decision
 
@@ -75,8 +76,8 @@ def _shared_words(context: Any, shared: Sequence[str]) -> str:
 
 
 def remember(context: Any, method: str, folder: Path) -> None:
-    """Write what `eastward train --from` needs into the folder of a comparison."""
-    shared = _kept_by(method)
+    """Write the file that `eastward train --from` reads to the folder of a comparison."""
+    shared = _shared_options(method)
     given = {name: context.params[name] for name in shared if context.params.get(name)}
     for name in PATHS:
         if name in given:
@@ -87,12 +88,12 @@ def remember(context: Any, method: str, folder: Path) -> None:
 
 
 def defaults_from(context: Any, folder: Path | None) -> Path | None:
-    """Take what the command line leaves out from the comparison in ``folder``; a callback of ``--from``."""
+    """Fill in options from the comparison in ``folder``, unless the command line has them (callback of ``--from``)."""
     if folder is None:
         return None
     try:
         document = read_document(folder / RECOMMENDED)
-        reason = "" if {"method", *SHARED} >= set(document) else "written by something else"
+        reason = "" if {"method", *SHARED} >= set(document) else "not written by compare"
     except FileNotFoundError:
         reason = "not there"
     except (OSError, ValueError, TypeError) as error:

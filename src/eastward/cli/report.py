@@ -1,4 +1,4 @@
-"""`eastward report`: the report of a model folder once more."""
+"""`eastward report`: write the report of a model folder again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Output = Annotated[
         "-o",
         parser=options.named_path,
         metavar="FILE",
-        help="Where to: .html, .md or .json; DIR/report.html if not given.",
+        help="The file to write: .html, .md or .json. Default: DIR/report.html.",
     ),
 ]
 Figures = Annotated[

@@ -1,4 +1,4 @@
-"""`eastward reproduce`, which says where it went; this file stays until 0.3."""
+"""`eastward reproduce`, which says where it has moved; removed in 0.3."""
 
 from __future__ import annotations
 

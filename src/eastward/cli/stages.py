@@ -1,4 +1,4 @@
-"""Progress without a terminal: a line when a stage begins, and one every half minute while it goes on."""
+"""Progress without a terminal: a line when a stage begins, and another every half minute."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @contextmanager
 def stage(words: str, *, quiet: bool = False) -> Iterator[None]:
-    """Say on standard error what goes on inside, and that it still does.
+    """Report the stage inside this context on standard error, at its start and while it runs.
 
-    A terminal has bars of its own and gets the first line alone; programs (``--json``) get nothing.
+    A terminal has progress bars and gets only the first line; programs (``--json``) get nothing.
 
     Parameters
     ----------
     words : str
-        What is done, such as "training on 800 rows".
+        A description of the stage, such as "training on 800 rows".
     quiet : bool, default=False
-        Say nothing at all.
+        Print nothing.
     """
     if quiet or wants_json():
         yield
@@ -43,7 +43,7 @@ def stage(words: str, *, quiet: bool = False) -> Iterator[None]:
     level = logger.level
     logger.addHandler(latest)
     logger.setLevel(min(level or logging.INFO, logging.INFO))
-    reporter = threading.Thread(target=_keep_saying, args=(words, latest, ended), daemon=True)
+    reporter = threading.Thread(target=_report_progress, args=(words, latest, ended), daemon=True)
     reporter.start()
     try:
         yield
@@ -55,16 +55,16 @@ def stage(words: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 class _LatestRecord(logging.Handler):
-    """Remembers what the library logged last: the epoch and its numbers."""
+    """A log handler that stores the last record: the epoch and its numbers."""
 
     message = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Remember ``record``."""
+        """Store ``record``."""
         self.message = record.getMessage()
 
 
-def _keep_saying(words: str, latest: _LatestRecord, ended: threading.Event) -> None:
+def _report_progress(words: str, latest: _LatestRecord, ended: threading.Event) -> None:
     started = monotonic()
     while not ended.wait(SECONDS_BETWEEN_LINES):
         told = f"; {latest.message}" if latest.message else ""

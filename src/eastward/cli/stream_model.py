@@ -1,4 +1,4 @@
-"""From Parquet files larger than memory to a model folder with a report: `eastward train FOLDER`."""
+"""Train on Parquet files larger than memory, and write a model folder with a report: `eastward train FOLDER`."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ __all__ = ["StreamedTask", "chosen_for_stream", "fit_stream_model", "open_stream
 
 @dataclass(frozen=True)
 class FrameVectors:
-    """The vectorizer behind a stream: Arrow rows to float32; it travels to other processes."""
+    """The vectorizer of a stream: Arrow rows to float32. It can be sent to other processes."""
 
     vectorizer: Any
     columns: Sequence[Column]
 
     def __call__(self, rows: pa.Table) -> NDArray[np.float32]:
-        """Vectors ``(n, F)``."""
+        """Return vectors ``(n, F)``."""
         vectors: NDArray[np.float32] = self.vectorizer.transform(
             conform(to_frame(rows), self.columns)
         )
@@ -62,7 +62,7 @@ class FrameVectors:
 
 @dataclass(frozen=True)
 class StreamedTask:
-    """A table on disk, with preprocessing fitted on a sample of it, and what is to be said about it."""
+    """A table on disk, with preprocessing fitted on a sample, and a description of the table."""
 
     name: str
     stream: TableStream
@@ -82,7 +82,7 @@ def open_stream(
     decimal: str | None = None,
     text: Sequence[str] = (),
 ) -> StreamedTask:
-    """Look at the files: fit preprocessing on a bounded sample, count classes and unknown categories."""
+    """Inspect the files: fit preprocessing on a bounded sample, count classes and unknown categories."""
     table = ParquetTable(data)
     weighed = [] if weight is None else [weight]
     named = {"target": [target], "ignore": ignore, "weight": weighed}
@@ -112,7 +112,7 @@ def open_stream(
 
 
 def _facts(task: Task, counts: Mapping[Any, int], table: ParquetTable) -> dict[str, Any]:
-    """What a sample says about the columns, and a pass over the target about the classes."""
+    """Describe the columns from a sample, and the classes from a pass over the target."""
     facts = describe_task(task)
     order = sorted(counts, key=lambda label: -counts[label])
     names = label_names(np.asarray(order))
@@ -122,7 +122,7 @@ def _facts(task: Task, counts: Mapping[Any, int], table: ParquetTable) -> dict[s
     ]
     facts["imbalance"] = max(counts.values()) / min(counts.values())
     sentence = (
-        f"the table is streamed; columns were looked at in a sample of {len(task.labels):,} rows"
+        f"the table is streamed; columns were described from a sample of {len(task.labels):,} rows"
     )
     facts["warnings"] = [sentence, *facts["warnings"]]
     return facts
@@ -131,7 +131,7 @@ def _facts(task: Task, counts: Mapping[Any, int], table: ParquetTable) -> dict[s
 def unknown_categories(
     table: ParquetTable, vectorizer: Any, columns: Sequence[Column]
 ) -> Iterator[str]:
-    """Sentences on values that the sample did not have; they are encoded as none of the known ones."""
+    """Describe values that the sample did not contain; they are encoded as none of the known ones."""
     encoders = vectorizer.named_steps["columns"].transformers_
     for column in columns:
         known = getattr(encoders.get(column.name), "categories_", None)
@@ -144,15 +144,15 @@ def unknown_categories(
             shown = ", ".join(repr(str(value)) for value in list(new)[:5])
             yield (
                 f"{column.name!r}: {sum(new.values()):,} rows have one of {len(new)} values that the sample "
-                f"does not have ({shown})"
+                f"does not contain ({shown})"
             )
 
 
-ALL_ROWS = "a network that sees all rows of the stream"
+ALL_ROWS = "a network that learns from all rows of the stream"
 
 
 def chosen_for_stream(plan: FitPlan, asked: str) -> FitPlan:
-    """``plan`` with the method for a stream: the ensemble, unless a network is asked for or LightGBM is missing."""
+    """Return ``plan`` with a method for streams: the ensemble, unless ``asked`` is a network or LightGBM is missing."""
     if asked == "eastward":
         return replace(plan, method="eastward", reason=ALL_ROWS)
     choice = choose_method(0)
@@ -163,7 +163,7 @@ def chosen_for_stream(plan: FitPlan, asked: str) -> FitPlan:
 
 
 def _unfitted(plan: FitPlan, checkpoint: Path) -> Any:
-    """The classifier of ``plan``; its network writes checkpoints."""
+    """Make the classifier of ``plan``; its network writes checkpoints."""
     common = {"metric_options": plan.metric_options, "random_state": plan.seed, **plan.decision}
     if plan.method == "eastward":
         return EASTClassifier(plan.metric, checkpoint=checkpoint, **common, **plan.parameters)
@@ -175,13 +175,13 @@ def _unfitted(plan: FitPlan, checkpoint: Path) -> Any:
 def fit_stream_model(
     task: StreamedTask, plan: FitPlan, folder: Path, *, commands: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Train on the stream, save and judge the model; returns the summary of its report."""
+    """Train on the stream, save and judge the model; return the summary of its report."""
     classifier = _unfitted(plan, folder / CHECKPOINT)
     with stage("training on the stream", quiet=not plan.parameters.get("verbose")):
         classifier.fit(task.stream, None)
     pass_interruption_on(classifier)
     if plan.method == "ensemble":
-        # The checkpoint goes; a model that is loaded elsewhere should not look for it.
+        # The checkpoint is deleted, so a model that is loaded elsewhere must not look for it.
         classifier.set_params(network_options=dict(plan.parameters))
     remembered = {
         "target": task.stream.target,
@@ -196,7 +196,7 @@ def fit_stream_model(
     save_model(model, folder)
     judged = importance = None
     if task.stream.shares.test:
-        with stage("judging by rows held out", quiet=not plan.parameters.get("verbose")):
+        with stage("judging by held-out rows", quiet=not plan.parameters.get("verbose")):
             judged, importance = _judged(model, task)
     training = training_words(classifier)
     training["sentences"] = [f"{plan.label}: {plan.reason}", *training["sentences"]]
@@ -218,7 +218,7 @@ def fit_stream_model(
 
 
 def _judged(model: TableModel, task: StreamedTask) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What held-out rows say about the model, and which columns that rests on."""
+    """Evaluate the model on held-out rows, and find the columns that matter."""
     rows = rows_for(task.stream, "test", task.stream.names)
     codes = np.searchsorted(model.classes, plain_values(rows.column(task.stream.target)))
     frame = to_frame(rows.select(list(task.stream.columns)))

@@ -18,7 +18,7 @@ BAR = 24
 
 
 def data_shown(facts: Mapping[str, Any], target: str) -> RenderableType:
-    """Rows, classes with bars, imbalance, and everything that looks wrong."""
+    """Show rows, classes with bars, imbalance, and warnings."""
     classes = facts["classes"]
     head = f"{facts['name']}: {facts['rows']:,} rows, {facts['features']} features, "
     head += f"{len(classes)} classes of {target!r}; the largest is {facts['imbalance']:.3g} times the smallest"
@@ -32,12 +32,12 @@ def data_shown(facts: Mapping[str, Any], target: str) -> RenderableType:
     parts: list[RenderableType] = [Text(head), Padding(table, (0, 0, 0, 2))]
     if len(classes) > CLASSES_SHOWN:
         parts.append(Text(f"  and {len(classes) - CLASSES_SHOWN} smaller classes", style="dim"))
-    parts += [Text.assemble(("look: ", "yellow"), warning) for warning in facts["warnings"]]
+    parts += [Text.assemble(("warning: ", "yellow"), warning) for warning in facts["warnings"]]
     return Group(*parts)
 
 
 def confusion_table(evaluation: Mapping[str, Any], *, width: int) -> RenderableType:
-    """Counts, rows true and columns predicted; what is right in bold, frequent mistakes in red."""
+    """Show counts, rows true and columns predicted; correct ones in bold, frequent mistakes in red."""
     names = list(evaluation["classes"])
     room = max(4, (width - 16) // (len(names) + 1) - 2)
     if len(names) > 20 or room < 5 <= len(names):
@@ -68,14 +68,14 @@ def _count(number: float, total: float, *, right: bool) -> Text:
 
 
 def metric_table(rows: Sequence[Mapping[str, Any]], wanted: str) -> RenderableType:
-    """Every metric with its interval; the one that counts comes first."""
+    """Show every metric with its interval; the one that judges the model comes first."""
     table = Table(box=box.SIMPLE)
     table.add_column("metric", no_wrap=True)
     table.add_column("value", justify="right")
     table.add_column("95 % interval", justify="center")
     for row in rows:
         style = "bold" if row["name"] == wanted else ""
-        # A class in brackets is not markup.
+        # Escaped, because a class in brackets is not markup.
         table.add_row(
             Text(row["name"]), number(row["value"]), interval(row["interval"]), style=style
         )
@@ -83,19 +83,19 @@ def metric_table(rows: Sequence[Mapping[str, Any]], wanted: str) -> RenderableTy
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Three digits after the point, or a dash for what is not defined."""
+    """Format three digits after the point, or a dash for an undefined value."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 def interval(limits: Sequence[float | None] | None) -> str:
-    """Both limits."""
+    """Format both limits."""
     if limits is None or None in limits:
         return "–"
     return f"{limits[0]:.3f} to {limits[1]:.3f}"
 
 
 def comparison_table(summary: Mapping[str, Any], *, width: int, title: str = "") -> RenderableType:
-    """Methods from best to worst; where there is room, with all measures of calibration."""
+    """Show methods from best to worst, with all measures of calibration if there is room."""
     measures = ("log_loss", "brier", "ece") if width >= 100 else ("log_loss",)
     names = {"log_loss": "log-loss", "brier": "Brier", "ece": "ECE"}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -149,7 +149,7 @@ def _signed(value: float) -> str:
 
 
 def verdict_shown(verdict: Mapping[str, Any]) -> RenderableType:
-    """The sentence in bold, and what it rests on below."""
+    """Show the sentence in bold, and the evidence below."""
     lines = [Text(verdict["sentence"], style="bold")]
     lines += [Text(f"· {sentence}") for sentence in verdict["detail"]]
     return Group(*lines)

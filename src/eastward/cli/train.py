@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from eastward.cli import options, train_options
-from eastward.cli.errors import going_on
+from eastward.cli.errors import advising
 from eastward.cli.folders import check_folder
 from eastward.cli.network_options import check_method, training_options, with_prior
 from eastward.cli.options import command_line
@@ -60,8 +60,8 @@ def train(
 ) -> None:
     """Train a model for one metric, and write it with a report into one folder.
 
-    By default that is an ensemble of networks and trees; `eastward compare` says what suits your data. Strings,
-    dates, missing values and categories are taken care of. A fifth of the rows is held out to judge the model by.
+    By default, the model is an ensemble of networks and trees; `eastward compare` recommends a method for your data.
+    Strings, dates, missing values and categories are handled. A fifth of the rows is held out to judge the model.
     Nothing in the folder is executed when the model is loaded.
 
     \b
@@ -82,7 +82,7 @@ def train(
     from eastward.data import describe_task, load_task
 
     check_folder(out, resume=resume, overwrite=overwrite)
-    # Paths and lists only have their types here.
+    # In context.params, paths and lists are still strings; here they have their types.
     given = {**context.params, "data": data, "prefer": prefer, "cost": cost}
     parameters = training_options(given)
     asked = check_method(method, parameters)
@@ -92,11 +92,11 @@ def train(
     if is_streamed(data):
         check_streamable(given, asked)
         again = command_line(context, resume=True, overwrite=None)
-        with going_on(f"Continue with:  {again}"):
+        with advising(f"Continue with:  {again}"):
             train_on_stream(given, asked, parameters, decision, commands)
         return
     task = load_task(data, target, **options.reading(context), weight=weight)
-    # Only now: a mistake in the data is told before torch is loaded.
+    # Imported only now, so that a mistake in the data is reported before torch is loaded.
     from eastward.cli.preferences import metric_choice
 
     name, bound = metric_choice(metric, prefer, cost, task.classes)
@@ -110,9 +110,9 @@ def train(
     if is_recommended(context):
         plan = replace(plan, reason="recommended by the comparison", compared=True)
     say(f"method   {plan.label}: {plan.reason}")
-    # Only networks write checkpoints to go on from.
+    # Only networks write checkpoints.
     again = command_line(context, resume=plan.is_network or None, overwrite=None)
-    with going_on(f"Continue with:  {again}"):
+    with advising(f"Continue with:  {again}"):
         summary = fit_model(task, facts, plan, out, commands=commands)
     conclude(summary, out)
 

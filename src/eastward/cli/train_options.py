@@ -1,4 +1,4 @@
-"""The options that `eastward train` alone has."""
+"""The options that only `eastward train` has."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Method = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="auto: the ensemble of networks and trees, whose votes follow held-out rows where they are many; "
-        "ensemble, network, boosting, or any method of `eastward compare`, such as random_forest_tuned.",
+        help="auto: the ensemble of networks and trees. Or ensemble, "
+        "network, boosting, or any method of `eastward compare`, such as random_forest_tuned.",
     ),
 ]
 From = Annotated[
@@ -52,11 +52,11 @@ From = Annotated[
         callback=defaults_from,
         is_eager=True,
         metavar="DIR",
-        help="The folder of `eastward compare --out`: train what it recommends, on the same data.",
+        help="A folder of `eastward compare --out`: train the recommended method on the same data.",
     ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue a network's run that was stopped.")
+    bool, typer.Option("--resume", help="Continue a run of a network that was stopped.")
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
@@ -64,12 +64,14 @@ Overwrite = Annotated[
 Holdout = Annotated[
     float,
     typer.Option(
-        "--holdout", metavar="SHARE", help="Share of rows to judge by; 0 trains on everything."
+        "--holdout",
+        metavar="SHARE",
+        help="Share of rows to hold out for judging the model; 0 trains on all rows.",
     ),
 ]
 Epochs = Annotated[
     int | None,
-    typer.Option("--epochs", min=1, help="At most so many in each stage of a network."),
+    typer.Option("--epochs", min=1, help="Largest number of epochs in each stage of a network."),
 ]
 Hidden = Annotated[
     str | None,
@@ -87,7 +89,7 @@ Folds = Annotated[
     str | None,
     typer.Option(
         "--folds",
-        help="For --method network: how many are cross-fitted; auto is 5 up to 50 000 rows.",
+        help="For --method network: the number of cross-fitted networks; auto is 5 up to 50 000 rows.",
     ),
 ]
 Prior = Annotated[
@@ -95,7 +97,7 @@ Prior = Annotated[
     typer.Option(
         "--prior",
         metavar="balanced|LABEL=SHARE,…",
-        help="For --method network: the class frequencies that it will be judged by, if not those of the data; "
+        help="For --method network: the class frequencies that the model will meet, if they differ from the data; "
         "balanced: all classes alike.",
     ),
 ]
@@ -104,7 +106,7 @@ Devices = Annotated[
     typer.Option(
         "--devices",
         min=1,
-        help="For --method network: processes that train together, with the steps of one.",
+        help="For --method network: number of processes that train together; the result is that of one.",
     ),
 ]
 Verbose = Annotated[
@@ -112,6 +114,6 @@ Verbose = Annotated[
     typer.Option(
         "--verbose/--quiet",
         "-v/-q",
-        help="A line for each epoch, or nothing; if not given, a bar in a terminal.",
+        help="Print a line for each epoch, or nothing. Default: a bar in a terminal.",
     ),
 ]

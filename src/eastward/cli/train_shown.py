@@ -1,4 +1,4 @@
-"""What `eastward train` says: about the data before, and about the model afterwards."""
+"""Output of `eastward train`: about the data before training, and about the model after it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["conclude", "introduce"]
 
 
 def introduce(facts: dict[str, Any], target: str) -> None:
-    """Show the data that were read."""
+    """Describe the data."""
     from eastward.cli.tables_shown import data_shown
 
     if wants_json():
         for warning in facts["warnings"]:
-            note(f"look: {warning}")
+            note(f"warning: {warning}")
     say(data_shown(facts, target))
 
 
 def conclude(summary: dict[str, Any], out: Path) -> None:
-    """Show what the model is worth, and where it is."""
+    """Show the scores of the model, and where it was saved."""
     from eastward.cli.tables_shown import confusion_table, verdict_shown
 
     if wants_json():

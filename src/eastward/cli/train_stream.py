@@ -13,7 +13,7 @@ __all__ = ["check_streamable", "is_streamed", "train_on_stream"]
 
 # Decoded columns beyond this size are streamed even if they come from a single file.
 MEMORY_BYTES = 2 << 30
-# What needs all rows at once.
+# Options that need all rows at once.
 WHOLE_TABLE = ("group", "time", "min_class_rows", "merge_rare", "merge_labels")
 STREAMED_METHODS = ("auto", "ensemble", "eastward")
 
@@ -27,7 +27,7 @@ def is_streamed(data: Path) -> bool:
     try:
         footer = pyarrow.parquet.read_metadata(data)
     except (pyarrow.ArrowInvalid, OSError):
-        return False  # whoever reads it into memory will say what is wrong with it
+        return False  # reading the file will report what is wrong with it
     sizes = (footer.row_group(k).total_byte_size for k in range(footer.num_row_groups))
     return bool(sum(sizes) > MEMORY_BYTES)
 
@@ -55,7 +55,8 @@ def train_on_stream(
 ) -> None:
     """Train on a table that is larger than memory, reading it block by block.
 
-    ``given`` are the options of the command, ``parameters`` and ``decision`` what they say of networks and decision.
+    ``given`` are the options of the command; ``parameters`` and ``decision`` are those of networks and of the
+    decision.
     """
     from eastward.cli.fit_model import FitPlan
     from eastward.cli.preferences import metric_choice

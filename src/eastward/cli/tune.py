@@ -1,4 +1,4 @@
-"""`eastward tune`: search parameters by the metric, alone or with other machines, and train with the best."""
+"""`eastward tune`: search the best parameters by the metric, on one machine or several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from eastward._files import write_whole
 from eastward.cli import options
-from eastward.cli.errors import going_on
+from eastward.cli.errors import advising
 from eastward.cli.folders import check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, wants_json
@@ -25,21 +25,25 @@ SpaceName = Annotated[
         help="auto, or a grid of the EAST paper: east_tables, east_kaggle, east_cifar10, east_caltech256.",
     ),
 ]
-Trials = Annotated[int, typer.Option("--trials", min=1, help="Finished trials in the end.")]
+Trials = Annotated[int, typer.Option("--trials", min=1, help="Number of finished trials.")]
 Storage = Annotated[
     str | None,
     typer.Option(
         "--storage",
         metavar="FILE|URL",
-        help="A journal file or a database, where any number of machines may work on one study. "
-        "If not given, study.log in the folder of --out.",
+        help="A journal file or a database, which several machines can share. "
+        "Default: study.log in the folder of --out.",
     ),
 ]
-Study = Annotated[str, typer.Option("--study", metavar="NAME", help="Name in the storage.")]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", min=1, help="No trial starts after so long.")
+Study = Annotated[
+    str, typer.Option("--study", metavar="NAME", help="Name of the study in the storage.")
 ]
-Epochs = Annotated[int, typer.Option("--epochs", min=1, help="At most so many in each stage.")]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=1, help="No trial starts after this many seconds.")
+]
+Epochs = Annotated[
+    int, typer.Option("--epochs", min=1, help="Largest number of epochs in each stage.")
+]
 Out = Annotated[
     Path,
     typer.Option(
@@ -78,8 +82,8 @@ def tune(
 ) -> None:
     """Search learning rate, batch size, dropout and network by the metric you are judged by.
 
-    Trials that fall behind are stopped. Repeat the command to go on; run it on other machines with the same
-    --storage and they share the work.
+    Trials that fall behind are stopped. Repeat the command to continue. Run it on other machines with the same
+    --storage to share the work.
 
     \b
     Examples:
@@ -107,7 +111,7 @@ def tune(
 
     out.mkdir(parents=True, exist_ok=True)
     with (
-        going_on(f"Continue with:  {command_line(context)}"),
+        advising(f"Continue with:  {command_line(context)}"),
         stage(f"searching in {trials} trials"),
     ):
         result = search(
