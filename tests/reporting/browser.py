@@ -25,7 +25,7 @@ def start_browser() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, path: Path, *, width: int = 1200, height: int = 900, **options: Any):
-    """A page on the file; on leaving, it must have had no error and have asked for nothing else."""
+    """Open the file in a page; afterwards, check that it had no error and made no request."""
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = context.new_page()
     complaints: list[str] = []

@@ -14,7 +14,7 @@ from eastward.reporting import write_report
 @pytest.fixture(scope="session")
 def summary():
     """A real report; read back from JSON, as the command line does it."""
-    return json.loads(json.dumps(demo_summary(n_splits=2, max_epochs=12)))
+    return json.loads(json.dumps(demo_summary(n_splits=3, max_epochs=12)))
 
 
 @pytest.fixture(scope="session")

@@ -122,7 +122,7 @@ def test_the_command_asks_for_the_bounds_and_other_modes_keep_the_old_ones(brows
         assert page.locator("#trade-off .kept").get_attribute("d") == ""
 
 
-def test_what_no_threshold_keeps_is_said(browser, plain):
+def test_a_constraint_that_no_threshold_satisfies_is_reported(browser, plain):
     with opened(browser, plain[1]) as page:
         page.check("input[value=constraint]")
         page.select_option("#explorer-class", label="fraud")

@@ -205,7 +205,7 @@ def test_coverage_of_the_intervals_is_close_to_what_they_promise():
     [("f1_macro", ("no", 0.4)), ("recall", ("yes", 1.0)), (COSTLY, ("yes", 2 / 3))],
     ids=["f1_macro", "recall", "cost"],
 )
-def test_the_best_answer_without_a_model_is_told(metric, expected):
+def test_the_best_constant_answer_is_reported(metric, expected):
     logs = np.log([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
     constant = evaluation_summary([0, 0, 1], logs, ["no", "yes"], metric)["constant"]
     assert (constant["label"], constant["value"]) == (expected[0], pytest.approx(expected[1]))

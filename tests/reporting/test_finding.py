@@ -54,7 +54,7 @@ def test_the_first_sentence_has_at_most_twenty_words_and_no_pronoun(quality, lab
     assert "95 % confidence" in verdict["detail"][0]
 
 
-def test_without_held_out_rows_folds_speak_or_nothing_does():
+def test_the_verdict_without_held_out_rows_uses_folds_or_is_open():
     training = {"stages": [{"tuned": 0.75}], "sentences": ["a"]}
     metric = ew.metrics.get("f1")
     assert finding(None, training, metric)["sentence"].endswith("the model reaches F1 0.750.")

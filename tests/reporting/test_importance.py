@@ -85,7 +85,7 @@ def test_effects_say_how_decisions_depend_on_a_column(judged):
     assert shares["Wien"] > shares["Graz"] + 0.2
 
 
-def test_for_plain_columns_it_is_scikit_learns_own_number():
+def test_importance_of_plain_columns_is_scikit_learns():
     frame, labels = people()
     frame = frame[["noise", "amount"]]
     model = LogisticRegression().fit(frame.to_numpy(), labels)
@@ -113,7 +113,7 @@ def test_a_row_of_weight_zero_does_not_count(judged):
     assert with_weights["columns"] != judged(ew.metrics.get("f1"))["columns"]
 
 
-def test_the_interval_of_noise_contains_nothing_as_often_as_it_promises():
+def test_the_interval_of_noise_contains_zero_as_often_as_promised():
     inside = []
     for seed in range(12):
         frame, labels = people(200, seed)
@@ -174,7 +174,7 @@ def test_the_vectorizer_keeps_names_behind_other_steps():
 
 
 @pytest.mark.parametrize("width", [1200, 400])
-def test_the_page_shows_it_and_hostile_names_stay_text(browser, judged, tmp_path, width):
+def test_the_page_shows_importance_and_hostile_names_stay_text(browser, judged, tmp_path, width):
     importance = plain(judged(ew.metrics.get("f1")))
     for place, name in enumerate((SCRIPT, IMAGE)):
         importance["columns"][place]["name"] = importance["effects"][place]["name"] = name

@@ -93,7 +93,7 @@ def test_classifiers_show_what_they_reach_and_how_they_decide(browser, classifie
     ],
 )
 @pytest.mark.parametrize("width", [1000, 400])
-def test_it_is_as_dark_as_the_notebook_and_fits(
+def test_a_view_follows_the_notebooks_dark_mode_and_fits(
     browser, comparison, classifiers, tmp_path, light, scheme, dark, width
 ):
     views = [comparison._repr_html_(), classifier_view(classifiers[0])]

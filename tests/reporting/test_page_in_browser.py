@@ -179,10 +179,10 @@ def test_the_cost_file_of_offsets_decides_as_the_offsets_do(browser, digits_path
     assert table_of(scores, decisions) == pytest.approx(confusion, abs=0.5)
 
 
-def test_the_command_trains_for_what_is_seen(browser, report_path):
+def test_the_command_trains_for_what_is_seen(browser, report_path, summary):
+    base, _ = summary["commands"]["train"].split(" --metric")
     with opened(browser, report_path) as page:
         command = page.locator("#explorer-command")
-        base = "eastward train cancer.csv --target diagnosis"
         page.locator("#explorer-beta").fill("2")
         assert command.inner_text() == (
             f"{base} --metric f_beta --prefer recall:malignant=4 --out cancer-model-recall-4"
@@ -318,7 +318,9 @@ def test_metrics_in_the_page_are_those_of_the_library(browser, size):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
-def test_it_fits_the_screen_in_light_and_dark(browser, report_path, tmp_path, scheme, width):
+def test_the_page_fits_the_screen_in_light_and_dark_mode(
+    browser, report_path, tmp_path, scheme, width
+):
     with opened(browser, report_path, width=width, color_scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") == width
         wide, narrow = (page.locator(f"#comparison .{kind}") for kind in ("wide", "narrow"))
@@ -368,7 +370,7 @@ def test_the_matrix_uses_the_width_or_says_that_it_scrolls_and_cuts_no_name(
         assert support[int(page.locator("#explorer-class").input_value())] >= 5
 
 
-def test_a_model_of_one_class_is_called_that(browser, tmp_path):
+def test_a_model_that_predicts_one_class_is_flagged(browser, tmp_path):
     logs = np.log(np.full((30, 2), [0.9, 0.1]))
     evaluation = evaluation_summary([0] * 20 + [1] * 10, logs, ["no", "yes"], "f1")
     verdict = {"sentence": "Use it.", "detail": [], "recommended": None}
@@ -453,9 +455,11 @@ def test_methods_that_were_dropped_early_say_so(browser, summary, tmp_path):
     comparison = {**summary["comparison"], "methods": methods}
     path = write_report({**summary, "comparison": comparison}, tmp_path / "report.html")
     with opened(browser, path) as page:
-        words = page.locator("#comparison").inner_text()
-        assert words.count(f"{splits - 1} splits") == 1
-        assert "were dropped early: compare their differences" in words
+        section = page.locator("#comparison")
+        assert section.locator(".tag", has_text=f"{splits - 1} splits").count() == 1
+        labels = section.locator(".label", has_text=f"{splits - 1} splits")
+        assert [label.is_visible() for label in labels.all()].count(True) == 1
+        assert "were dropped early: compare their differences" in section.inner_text()
 
 
 def test_the_reader_can_choose_the_theme(browser, report_path):

@@ -75,7 +75,7 @@ def test_markdown_shows_the_numbers_of_the_summary(summary):
         assert f'<td style="text-align:left">{method["label"]}</td>' in html
         assert f"{method['mean']:.3f}" in html
     assert html.count("<table>") == 9
-    assert "differences are against Logistic regression, tuned threshold" in html
+    assert "differences are against logistic regression with a tuned threshold" in html
 
 
 def test_markdown_shows_hostile_names_as_text():

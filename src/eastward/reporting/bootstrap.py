@@ -35,9 +35,9 @@ def bootstrap_confusions(
     rows.
 
     If all rows of a class were decided alike, every resample would have the same counts, as if two correct rows out of
-    two proved that the model never errs. So such classes share half a row that is decided otherwise (Jeffreys' prior).
-    With k such classes, a class of n rows moves a share of its rows, drawn from Beta(½ / k, n + ½), evenly to the
-    other decisions.
+    two proved that the model never errs. So these classes share half a row that is decided differently (Jeffreys'
+    prior). With k such classes, a class of n rows moves a share of its rows, drawn from Beta(½ / k, n + ½), evenly to
+    the other decisions.
 
     Yields
     ------

@@ -12,7 +12,7 @@ from eastward.decisions.calibration import expected_calibration_error
 
 __all__ = ["calibration_summary"]
 
-# A bin of fewer rows says almost nothing: with 20 rows its interval is up to 0.4 wide.
+# A bin with fewer rows is hardly informative: with 20 rows its interval is up to 0.4 wide.
 ROWS_PER_BIN, MOST_BINS = 20, 10
 # Simulations of a perfectly calibrated model on these rows; fewer if there are many probabilities.
 CHANCE_DRAWS, CHANCE_NUMBERS = 200, 20_000_000
@@ -46,9 +46,9 @@ def calibration_summary(
     Returns
     -------
     dict
-        ``bins``: of each ``low`` and ``high`` (its least and greatest confidence), ``confidence`` and ``accuracy``
+        ``bins``, each with ``low`` and ``high`` (its least and greatest confidence), ``confidence`` and ``accuracy``
         (means), ``interval`` (95 %, Wilson) and ``count``. ``ece`` in [0, 1]. ``chance``: the error that a perfectly
-        calibrated model would show on as many rows, which is more than zero because rows are few.
+        calibrated model would show on as many rows, which is above zero because the number of rows is finite.
 
     References
     ----------

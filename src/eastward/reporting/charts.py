@@ -57,13 +57,23 @@ def interval_chart(comparison: Mapping[str, Any], recommended: str | None, width
     baseline = next((m["mean"] for m in methods if m["name"] == comparison["baseline"]), None)
     kinds = [_kind(method, comparison["baseline"], recommended) for method in methods]
     description = _interval_description(methods, comparison)
+    methods = [_with_splits(method, comparison.get("splits")) for method in methods]
     return _rows_chart(methods, kinds, width, title, reference=baseline, description=description)
+
+
+def _with_splits(method: Mapping[str, Any], splits: int | None) -> Mapping[str, Any]:
+    """Add the number of splits to the label of a method that was dropped early."""
+    own = method.get("splits")
+    if not own or not splits or own >= splits:
+        return method
+    label = method.get("label") or method["name"]
+    return {**method, "label": f"{label}, {own} split{'' if own == 1 else 's'}"}
 
 
 def importance_chart(
     columns: Sequence[Mapping[str, Any]], metric: str, higher_is_better: bool, width: int
 ) -> Markup:
-    """Draw what shuffling each column costs, with its interval, and a dashed line at zero."""
+    """Draw how much the metric drops when each column is shuffled, with its interval and a dashed line at zero."""
     kinds = ["recommended" if column["matters"] else "other" for column in columns]
     change = "lost" if higher_is_better else "added"
     title = f"{wording.metric_title(metric)} {change} when the column is shuffled"
@@ -86,7 +96,7 @@ def stage_chart(
 
 
 def bars_picture(counts: Sequence[float], description: str) -> Markup:
-    """Draw a histogram as small as a word."""
+    """Draw a histogram of the size of a word."""
     most, width = max(counts) or 1, 112 / len(counts)
     parts = [
         element(
@@ -144,7 +154,7 @@ def _rows_chart(
     reference: float | None,
     description: str,
 ) -> Markup:
-    """Draw a line with label, mark, interval and numbers for each row."""
+    """Draw one line for each row, with label, mark, interval and numbers."""
     narrow = width < NARROW
     widest = WIDEST_ABOVE if narrow else WIDEST_BESIDE
     labels = [_wrapped(str(row.get("label") or row["name"]), widest) for row in rows]
@@ -154,7 +164,7 @@ def _rows_chart(
     heights = [(50 if narrow else 36) + LINE * (len(lines) - 1) for lines in labels]
     known = [] if reference is None else [reference]
     ends = [*known, *(end for row in rows for end in _ends(row))]
-    # Without intervals, a narrow range would make a difference of a hair look large.
+    # Without intervals, a narrow range would make a tiny difference look large.
     alone = all(row.get("interval") is None for row in rows)
     low, high = padded_range(ends, least=LEAST_RANGE * max(map(abs, ends)) if alone else 0.0)
     scale = linear_scale(low, high, left, right)
@@ -286,7 +296,7 @@ def _interval_description(
 
 
 def _wrapped(label: str, widest: float) -> list[str]:
-    """Break a label into lines at blanks, and inside a word that is wider than a line: names are not cut.
+    """Break a label into lines at spaces, or inside a word that is wider than a line; names are never cut off.
 
     >>> _wrapped("random forest with a tuned threshold", 170)
     ['random forest with', 'a tuned threshold']

@@ -1,4 +1,4 @@
-"""Draw what a decision promises and costs: the metric against a bound, and accuracy against coverage."""
+"""Charts of a decision: the metric against the bound of a constraint, and accuracy against coverage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT, TOP, HEIGHT = 50, 12, 190
 
 
 def bound_chart(curve: Mapping[str, Any], metric: str, width: int) -> Markup:
-    """Draw the best metric against the bound of a constraint; bounds that keep the one asked for are shaded."""
+    """Draw the best metric against the bound of a constraint; bounds that satisfy the requested one are shaded."""
     name = curve["constraint"].split(">" if curve["at_least"] else "<")[0].strip()
     sign = "at least" if curve["at_least"] else "at most"
     bound = float(curve["bound"])
@@ -53,7 +53,7 @@ def bound_chart(curve: Mapping[str, Any], metric: str, width: int) -> Markup:
     description = (
         f"Best {title} on held-out rows if {name} is {sign} a bound: {wording.number(first)} at "
         f"{wording.number(curve['bounds'][0], 2)}, {wording.number(last)} at "
-        f"{wording.number(curve['bounds'][-1], 2)}. The bound asked for is {wording.number(bound, 2)}."
+        f"{wording.number(curve['bounds'][-1], 2)}. The requested bound is {wording.number(bound, 2)}."
     )
     return drawing(parts, width, TOP + HEIGHT + 46, description)
 

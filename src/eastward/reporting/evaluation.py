@@ -13,6 +13,7 @@ from torch import Tensor
 from eastward import _checks, metrics
 from eastward.confusion import counts_from_confusion
 from eastward.decisions import ABSTAIN, Decision
+from eastward.decisions._inputs import float_array
 from eastward.decisions.gain import MOST_RESAMPLES
 from eastward.metrics import Metric
 from eastward.reporting.bootstrap import bootstrap_confusions, metric_intervals
@@ -22,7 +23,7 @@ from eastward.reporting.scores import stored_scores
 __all__ = ["evaluation_summary"]
 
 CALLER = "evaluation_summary"
-# This many of the most frequent classes are tried as a constant answer.
+# The number of most frequent classes that are tried as a constant answer.
 MAX_ANSWERS = 20
 
 
@@ -54,11 +55,11 @@ def evaluation_summary(
     offsets : array-like, optional
         ``(C,)``, the b of the decision; zero by default.
     decision : Decision, optional
-        Any other rule, instead of offsets. Undecided rows are not judged.
+        A decision to use instead of offsets. Undecided rows are not judged.
     sample_weight : array-like, optional
         ``(N,)``; a row of weight zero is left out.
     max_scores : int, default=2000
-        The most rows of scores stored in the report.
+        Largest number of rows whose scores are stored in the report.
     n_bootstrap : int, default=500
         Number of resamples within the true classes for the 95 % intervals, at most a million; 0 for no intervals.
     random_state : int, default=0
@@ -67,11 +68,10 @@ def evaluation_summary(
     Returns
     -------
     dict
-        ``rows``, ``classes``, ``confusion``, ``only_class`` (what all rows were decided as, else None),
-        ``constant`` (the best that one answer for all rows reaches: ``label`` and ``value``), ``per_class``,
-        ``metrics`` (every registered one that applies), ``calibration``, ``scores``, ``cost`` (the cost table of the
-        metric, if it has one), ``decision`` (its words) and ``coverage`` (the share of rows that are decided), ready
-        for JSON.
+        ``rows``, ``classes``, ``confusion``, ``only_class`` (the class that all rows are decided as, or None),
+        ``constant`` (the best constant answer: ``label`` and ``value``), ``per_class``, ``metrics`` (every registered
+        one that applies), ``calibration``, ``scores``, ``cost`` (the cost table of the metric, if it has one),
+        ``decision`` (in words) and ``coverage`` (the share of rows that are decided). All values are ready for JSON.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def evaluation_summary(
         "per_class": _per_class(confusion, labels),
         "metrics": _metric_rows(applicable_metrics(wanted, size), confusion, tables),
         "calibration": calibration_summary(rows.targets, rows.logs, rows.weight),
-        "scores": _movable(decision, shape, rows, max_scores, random_state),
+        "scores": _adjustable_scores(decision, shape, rows, max_scores, random_state),
         "cost": _cost_table(wanted),
         "decision": None if decision is None else str(decision),
         "coverage": coverage,
@@ -152,10 +152,10 @@ def _decided(rows: _Rows, decisions: NDArray[Any]) -> tuple[_Rows, NDArray[Any]]
     return kept, decisions[there]
 
 
-def _movable(
+def _adjustable_scores(
     decision: Decision | None, shape: Any, rows: _Rows, max_scores: int, random_state: int
 ) -> dict[str, Any] | None:
-    """Return scores with which readers can move the decision; None if it is more than scales and shifts."""
+    """Return scores with which readers can move the decision; None if it needs more than scales and shifts."""
     if decision is not None and shape is None:
         return None
     shifts = None if shape is None else shape[1]
@@ -188,7 +188,7 @@ class _Rows(NamedTuple):
 def _checked_rows(
     targets: Any, log_probabilities: Any, classes: Sequence[Any], offsets: Any, weight: Any
 ) -> _Rows:
-    logs = _array(log_probabilities, "log_probabilities")
+    logs = float_array(CALLER, "log_probabilities", log_probabilities)
     if logs.ndim != 2 or logs.shape[1] != len(classes) or len(classes) < 2 or not len(logs):
         expected = f"of shape (N, {max(len(classes), 2)}), one column per class and N > 0"
         _checks.fail(CALLER, "log_probabilities", expected, f"shape {logs.shape}")
@@ -200,8 +200,8 @@ def _checked_rows(
         _checks.fail(CALLER, "log_probabilities", expected, f"a sum of {worst:g}", advice)
     labels = _checks.numeric(CALLER, "targets", targets).cpu()
     _checks.class_targets(CALLER, labels, len(classes), None)
-    shift = np.zeros(len(classes)) if offsets is None else _array(offsets, "offsets")
-    mass = np.ones(len(logs)) if weight is None else _array(weight, "sample_weight")
+    shift = np.zeros(len(classes)) if offsets is None else float_array(CALLER, "offsets", offsets)
+    mass = np.ones(len(logs)) if weight is None else float_array(CALLER, "sample_weight", weight)
     for name, given, length in (
         ("targets", labels, len(logs)),
         ("offsets", shift, len(classes)),
@@ -215,18 +215,6 @@ def _checked_rows(
     if not there.any():
         _checks.fail(CALLER, "sample_weight", "positive for some row", "zero for all")
     return _Rows(labels.long().numpy()[there], logs[there], shift, mass[there])
-
-
-def _array(values: Any, argument: str) -> NDArray[Any]:
-    """Convert ``values`` of any kind to float64."""
-    given = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-    try:
-        if given is not None and not np.iscomplexobj(given):
-            return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        pass
-    got = _checks.describe(values)
-    return _checks.fail(CALLER, argument, "an array of numbers", got, error=TypeError)
 
 
 def _per_class(confusion: NDArray[Any], classes: Sequence[Any]) -> list[dict[str, Any]]:
@@ -283,7 +271,7 @@ def _constant_answer(
 
 def _cost_table(metric: Metric) -> list[list[float]] | None:
     cost = metric.options.get("cost")
-    return None if cost is None else _array(cost, "metric").tolist()
+    return None if cost is None else float_array(CALLER, "metric", cost).tolist()
 
 
 def _numbers(table: NDArray[Any]) -> Any:

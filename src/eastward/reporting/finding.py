@@ -28,7 +28,7 @@ def finding(
     Parameters
     ----------
     evaluation : mapping or None
-        What :func:`evaluation_summary` returns; None if no rows were held out.
+        The result of :func:`evaluation_summary`; None if no rows were held out.
     training : mapping
         ``stages`` and ``sentences`` of a fitted classifier's ``report_``.
     metric : Metric

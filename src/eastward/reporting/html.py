@@ -79,7 +79,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
 
 
 def html_page(summary: Mapping[str, Any]) -> str:
-    """Render a page, with raw errors about the summary."""
+    """Render a page without turning errors in the summary into one sentence."""
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -106,7 +106,7 @@ def html_page(summary: Mapping[str, Any]) -> str:
 
 
 def comparison_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the table and the picture of methods need besides the comparison."""
+    """Return the further values that the table and the picture of methods need."""
     comparison = summary.get("comparison") or {"methods": []}
     labels = {row["name"]: row.get("label") or row["name"] for row in comparison["methods"]}
     recommended = (summary.get("verdict") or {}).get("recommended")
@@ -134,7 +134,7 @@ def _evaluation_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decision_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw what constraints cost, and what leaving rows undecided gains."""
+    """Draw the cost of constraints, and the gain from leaving rows undecided."""
     training = summary.get("training") or {}
     metric, left = summary["metric"]["name"], training.get("coverage_curve")
     curves = training.get("constraint_curves") or []
@@ -283,7 +283,7 @@ def environment() -> Environment:
 
 
 def _with_code(text: str) -> Markup:
-    """Escape a sentence, and set what stands between backticks as code."""
+    """Escape a sentence, and format text between backticks as code."""
     return trusted(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

@@ -53,9 +53,9 @@ def importance_summary(
 
     The columns are those of the table, before preprocessing. All numbers that come from one column are shuffled
     together, by scikit-learn's :func:`~sklearn.inspection.permutation_importance`. Intervals come from a bootstrap of
-    the rows within their true classes, each with a random shuffle, so they cover both kinds of chance. For columns
-    that clearly matter, the summary shows how often each class is decided as the column takes one value after another
-    and all else stays.
+    the rows within their true classes, each with a random shuffle, so they cover both sources of randomness. For
+    columns that clearly matter, the summary shows how often each class is decided as the column takes one value after
+    another and all else stays.
 
     Parameters
     ----------
@@ -74,16 +74,17 @@ def importance_summary(
     metric : Metric
         The metric that judges decisions.
     sample_weight : ndarray, optional
-        ``(N,)``.
+        Weights of the rows, ``(N,)``.
     random_state : int, default=0
         Seed of sample, shuffles and bootstrap.
 
     Returns
     -------
     dict
-        ``rows`` and ``repeats``. ``columns`` has ``name``, ``mean``, ``interval`` and ``matters`` of each, most
-        important first, in units of the metric; positive means that shuffling does harm. ``effects`` has ``name``,
-        ``kind``, ``values``, ``classes`` and ``shares`` (a list for each class) of the columns that matter most.
+        ``rows`` and ``repeats``. ``columns`` has the ``name``, ``mean``, ``interval`` and ``matters`` of each column,
+        most important first, in units of the metric; positive means that shuffling lowers the score. ``effects`` has
+        ``name``, ``kind``, ``values``, ``classes`` and ``shares`` (a list for each class) of the columns that matter
+        most.
 
     References
     ----------
@@ -127,7 +128,7 @@ def importance_summary(
 
 
 class _ShuffledColumns:
-    """A classifier whose input is, for each column, the row that its value comes from.
+    """A classifier whose input gives, for each column, the number of the row that its value comes from.
 
     Shuffling one column of row numbers then shuffles every number made from that column, and nothing is vectorised
     twice.
@@ -245,7 +246,7 @@ def _effect(
             for label in range(len(classes))
         ]
     )
-    told = _told_classes(shares)
+    told = _classes_shown(shares)
     return {
         "name": str(column.name),
         "kind": kind,
@@ -255,7 +256,7 @@ def _effect(
     }
 
 
-def _told_classes(shares: NDArray[Any]) -> list[int]:
+def _classes_shown(shares: NDArray[Any]) -> list[int]:
     """Choose the classes to show: the second of two, or those that depend on the column most."""
     if len(shares) == 2:
         return [1]

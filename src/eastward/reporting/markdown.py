@@ -41,7 +41,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
 
 
 def markdown_page(summary: Mapping[str, Any]) -> str:
-    """Render Markdown, with raw errors about the summary."""
+    """Render Markdown without turning errors in the summary into one sentence."""
     parts = [_head(summary)]
     for name, write in _SECTIONS.items():
         if summary.get(name):
@@ -246,7 +246,7 @@ def _profile(data: Mapping[str, Any]) -> str:
         ]
         for column in columns
     ]
-    head = ["column", "kind", "missing", "different values", "tells about the target"]
+    head = ["column", "kind", "missing", "different values", "association with the target"]
     return _table(head, rows, text_columns=2) if rows else ""
 
 

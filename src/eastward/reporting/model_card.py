@@ -76,13 +76,13 @@ def _decision(classifier: Any) -> str:
         return "The most probable class; no constraints."
     lines = [escaped(line) for line in str(decision).splitlines()]
     if not decision.constraints:
-        lines.append("No constraints were asked for.")
+        lines.append("There are no constraints.")
     return "\n".join(f"- {line}" for line in lines)
 
 
 def _calibration(summary: Mapping[str, Any], classifier: Any) -> str:
     calibration = getattr(classifier, "calibration_", None)
-    kind = "as the model gives them" if calibration is None else f"calibration: {calibration.kind}"
+    kind = "not calibrated" if calibration is None else f"calibration: {calibration.kind}"
     measured = (summary.get("evaluation") or {}).get("calibration")
     error = (
         f"; expected error on held-out rows {wording.number(measured['ece'])}" if measured else ""
@@ -92,7 +92,7 @@ def _calibration(summary: Mapping[str, Any], classifier: Any) -> str:
 
 def _limits(summary: Mapping[str, Any]) -> str:
     general = (
-        "The model has learnt from rows like those above. Where classes become more or less frequent, or columns "
+        "The model has learnt from rows like those above. If classes become more or less frequent, or columns "
         "change their meaning, judge it again with `eastward evaluate`."
     )
     known = [
@@ -102,5 +102,5 @@ def _limits(summary: Mapping[str, Any]) -> str:
     rare = [row["label"] for row in summary["data"]["classes"] if row["count"] < 30]
     if rare:
         names = ", ".join(escaped(str(name)) for name in rare[:5])
-        known.append(f"Fewer than 30 rows: {names}. Scores of these classes mean little.")
+        known.append(f"Fewer than 30 rows: {names}. Scores of these classes are uncertain.")
     return "\n".join(f"- {line}" for line in known)

@@ -35,14 +35,14 @@ def model_importance(
     targets : ndarray
         ``(N,)`` class indices.
     sample_weight : ndarray, optional
-        ``(N,)``.
+        Weights of the rows, ``(N,)``.
     random_state : int, default=0
         Seed of sample, shuffles and bootstrap.
 
     Returns
     -------
     dict
-        As :func:`importance_summary` returns it.
+        The result of :func:`importance_summary`.
     """
     # Sampled before vectorising, because a stream may have many held-out rows.
     drawn = np.random.default_rng(random_state).permutation(len(frame))

@@ -29,7 +29,7 @@ def comparison_view(comparison: Mapping[str, Any]) -> str:
     Parameters
     ----------
     comparison : mapping
-        ``Comparison.to_dict()``.
+        The result of ``Comparison.to_dict()``.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def classifier_view(classifier: Any) -> str:
     Parameters
     ----------
     classifier : classifier
-        Fitted, with ``classes_`` and ``report_``.
+        A fitted classifier with ``classes_`` and ``report_``.
 
     Returns
     -------

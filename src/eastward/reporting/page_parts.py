@@ -20,7 +20,7 @@ __all__ = [
 
 # Nobody reads a larger matrix, and a phone cannot show it.
 MAX_MATRIX_CLASSES = 25
-# With fewer rows of a class, precision and recall jump by a fifth, and there is nothing to explore.
+# With fewer rows of a class, precision and recall change in steps of a fifth, and there is nothing to explore.
 ENOUGH_ROWS = 5
 
 _SECTIONS = {
@@ -109,7 +109,7 @@ def focus_class(supports: Sequence[float]) -> int:
     """Choose the class that the explorer shows first.
 
     It is the second of two classes, which is the positive one. Of more classes it is the rarest with enough rows,
-    because people worry about rare classes.
+    because rare classes matter most to people.
 
     Examples
     --------
@@ -183,7 +183,8 @@ def _difference(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     if not difference:
         return []
     baseline = rows[comparison["baseline"]].get("label") or comparison["baseline"]
-    note = f"over {baseline}; {wording.interval(difference['interval'], sign=True)}"
+    ends = wording.interval(difference["interval"], sign=True)
+    note = f"over {baseline}" if ends == wording.MISSING else f"over {baseline}; {ends}"
     value = wording.signed(difference["mean"])
     upwards = comparison["higher_is_better"]
     name = f"{'gain' if upwards else 'change'} in {wording.metric_title(comparison['metric'])}"

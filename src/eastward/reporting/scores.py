@@ -27,7 +27,7 @@ def stored_scores(
     max_scores: int,
     random_state: int,
 ) -> dict[str, Any] | None:
-    """Keep at most ``max_scores`` rows of scores, with weights for the rows left out.
+    """Select at most ``max_scores`` rows of scores, with weights that account for the other rows.
 
     Every class gets an equal share, as far as it has rows, because a rare class would nearly vanish from a plain
     sample. Weights make up for that. Within each true class they sum to the mass of the class, so tables of the sample
@@ -38,7 +38,7 @@ def stored_scores(
     dict or None
         ``log_probabilities`` (four digits), ``targets``, ``offsets`` and ``shifts`` of the decision (the largest
         :math:`e^{b_j} p_j + s_j`; None without shifts), ``sampled_from``, and ``weights``: None where every row counts
-        once. None altogether for more than 100 classes, which no page can explore.
+        once. The result is None for more than 100 classes, which no page can explore.
     """
     size = log_probabilities.shape[1]
     if size > MAX_CLASSES:
@@ -75,7 +75,7 @@ def _chosen_rows(
 
 
 def _shares(counts: NDArray[Any], limit: int) -> NDArray[np.int64]:
-    """Compute how many rows each class keeps: equal shares, and larger classes take what small ones leave."""
+    """Compute how many rows of each class are stored: equal shares; larger classes get what small ones do not need."""
     shares = np.zeros_like(counts)
     left = limit
     for position, label in enumerate(np.argsort(counts, kind="stable")):

@@ -41,7 +41,7 @@ def report_summary(
     commands: Mapping[str, str] | None = None,
     created: str | None = None,
 ) -> dict[str, Any]:
-    """Make the summary that every rendering of a report takes.
+    """Make the summary of a report, which every rendering starts from.
 
     Parameters
     ----------
@@ -54,22 +54,22 @@ def report_summary(
     comparison : mapping, optional
         ``Comparison.to_dict()``; its single cells are left out.
     evaluation : mapping, optional
-        What :func:`evaluation_summary` returns.
+        The result of :func:`evaluation_summary`.
     importance : mapping, optional
-        What :func:`importance_summary` returns.
+        The result of :func:`importance_summary`.
     training : mapping, optional
         ``{**model.report_, "history": model.history_}`` of a fitted classifier.
     verdict : mapping, optional
         ``sentence``, ``detail``, ``recommended``; by default the comparison's.
     commands : mapping, optional
-        Command lines to copy, by name. The one called "train" is what the explorer of operating points varies.
+        Command lines to copy, by name. The explorer of operating points varies the one called "train".
     created : str, optional
         ISO date; today by default.
 
     Returns
     -------
     dict
-        Contains only dictionaries, lists, strings, numbers and None; NaN and infinity become None.
+        The summary: only dictionaries, lists, strings, numbers and None. NaN and infinity become None.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def report_summary(
 
 @contextmanager
 def read_as_summary(caller: str, summary: object) -> Iterator[None]:
-    """Turn whatever goes wrong with the entries of a summary into one sentence."""
+    """Turn any error about the entries of a summary into one sentence."""
     expected, advice = "what report_summary returned", "Make it again with report_summary."
     if not isinstance(summary, Mapping):
         got = _checks.describe(summary)

@@ -1,4 +1,4 @@
-"""Collect what a fitted classifier reports about its training."""
+"""Collect the report of a fitted classifier about its training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def training_words(classifier: Any) -> dict[str, Any]:
     Parameters
     ----------
     classifier : classifier
-        Fitted; one without ``report_``, such as a plain forest, has nothing to report.
+        A fitted classifier; one without ``report_``, such as a plain forest, has nothing to report.
 
     Returns
     -------

@@ -156,7 +156,7 @@ def sentences(text: str) -> tuple[str, str]:
 
 
 def headline(summary: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the first metric of the evaluation, which is the one that counts."""
+    """Return the first metric of the evaluation, which is the one that judges the model."""
     evaluation = summary.get("evaluation") or {}
     rows = evaluation.get("metrics") or []
     return rows[0] if rows else None

@@ -39,7 +39,7 @@ def write_report(summary: Mapping[str, Any], path: str | os.PathLike[str]) -> Pa
     summary : mapping
         From :func:`report_summary`.
     path : path
-        Ends in .html, .md or .json; missing folders are created.
+        The file to write, ending in .html, .md or .json; missing folders are created.
 
     Returns
     -------
