@@ -162,7 +162,7 @@ def test_other_loops_end_at_the_same_weights(loop, tmp_path):
         torch.testing.assert_close(found.state_dict()[name], value, rtol=1e-4, atol=1e-6)
 
 
-def test_a_net_without_the_loss_is_told_so():
+def test_a_net_without_the_loss_is_refused():
     net = NeuralNetClassifier(Network, callbacks=[("a", skorch.Aligning(SCHEDULE))], verbose=0)
     with pytest.raises(ValueError, match="criterion of Aligning must be an EASTLoss"):
         net.fit(rows()[0].numpy(), rows()[1].numpy())

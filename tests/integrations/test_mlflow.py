@@ -1,4 +1,4 @@
-"""A model folder in MLflow: saved, logged, and asked over HTTP."""
+"""A model folder in MLflow: saved, logged, and served over HTTP."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_served_folder_answers_over_http(folder, tmp_path):
 
 
 class _server:  # noqa: N801  # used as a with-word
-    """``mlflow models serve`` on the loopback; gives a function that asks it."""
+    """``mlflow models serve`` on the loopback; yields a function that sends it a request."""
 
     def __init__(self, path: Path) -> None:
         with socket.socket() as free:

@@ -79,7 +79,7 @@ def test_batches_add_up_to_scikit_learns_value():
     assert metric.compute() == 1
 
 
-def test_it_agrees_with_torchmetrics_own():
+def test_the_metric_agrees_with_torchmetrics_own():
     _, _, parts = batches()
     ours = TrueMetric("f1_macro", num_classes=4)
     theirs = torchmetrics.F1Score("multiclass", num_classes=4, average="macro")

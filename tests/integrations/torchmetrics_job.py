@@ -22,7 +22,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    # Uneven shares, in unequally many batches: tables are summed when the value is asked for, and not before.
+    # Uneven shares, in unequally many batches: tables are summed only when the value is computed.
     mine = [(25, 40), (40, 60)] if rank else [(0, 25)]
     metrics = {
         "true": TrueMetric("f1_macro", num_classes=4),

@@ -112,13 +112,13 @@ class AnnealingCallback(Callback):
         self._log_metric(pl_module, "test")
 
     def _log_metric(self, pl_module: LightningModule, stage: str) -> None:
-        # Epochs with another loss, such as a warm start with cross-entropy, have nothing to log.
+        # In epochs with another loss, such as a warm start with cross-entropy, there is nothing to log.
         found = {} if self._watch is None else self._watch.results(stage)
         for name, value in found.items():
             pl_module.log(name, value, sync_dist=True)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Let a plateau detector see the monitored value."""
+        """Pass the monitored value to a plateau detector."""
         if not isinstance(self.schedule, PlateauCooling) or trainer.sanity_checking:
             return
         value = trainer.callback_metrics.get(self.monitor)
@@ -136,7 +136,7 @@ class AnnealingCallback(Callback):
         return {"temperature": self.temperature, "cooling": cooling}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.temperature = state_dict["temperature"]
         if isinstance(self.schedule, PlateauCooling) and state_dict["cooling"] is not None:
             self.schedule.load_state_dict(state_dict["cooling"])
@@ -161,7 +161,7 @@ class AlignmentCallback(Callback):
     Parameters
     ----------
     schedule : AlignmentSchedule
-        Its ``steps`` are those of the whole training, ``trainer.estimated_stepping_batches``.
+        The schedule. Its ``steps`` must be those of the whole training, ``trainer.estimated_stepping_batches``.
     loss : str, default="loss"
         Name of the module's attribute that holds the loss, such as ``schedule.loss()``.
 
@@ -178,7 +178,7 @@ class AlignmentCallback(Callback):
         self._saved: dict[str, Any] = {}
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Begin, or continue from a checkpoint."""
+        """Start the schedule, or continue from a checkpoint."""
         self.run = self.schedule.follow(pl_module, _loss_of(pl_module, self.loss))
         self.run.load_state_dict(self._saved)
 
@@ -212,11 +212,11 @@ class AlignmentCallback(Callback):
             self.run.finish()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the mean so far."""
+        """Return the mean of the weights so far, for a checkpoint."""
         return {} if self.run is None else self.run.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self._saved = state_dict
 
 
@@ -247,7 +247,7 @@ class TrueMetric:
         self.table = part if self.table is None else self.table + part
 
     def compute(self) -> float:
-        """Compute the value over all batches and processes since the last call, and start again."""
+        """Compute the metric over all batches and processes since the last call, and reset."""
         if self.table is None:
             _checks.fail("TrueMetric.compute", "updates", "at least one", "none")
         reduce = resolve_reduce(self.loss.process_group)
@@ -300,9 +300,9 @@ def exact_training_step(
     Parameters
     ----------
     module : LightningModule
-        With ``automatic_optimization = False``; its forward pass returns logits.
+        The module, with ``automatic_optimization = False``. Its forward pass returns logits.
     loss : EASTLoss
-        Without ``running``.
+        The loss, without ``running``.
     micro_batches : sequence of (inputs, targets) or (inputs, targets, sample_weight)
         The parts of one batch.
 
@@ -315,6 +315,30 @@ def exact_training_step(
     -----
     Under DDP the full batch is that of all processes, and gradients are synchronised once, with the last micro-batch.
     The loss itself is not called, so :class:`AnnealingCallback` has no training metric to log.
+
+    Examples
+    --------
+    Call it in the ``training_step`` of a module that optimises manually:
+
+    >>> class Classifier(LightningModule):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.automatic_optimization = False
+    ...         self.network, self.loss = nn.Linear(4, 3), EASTLoss("f1_macro")
+    ...
+    ...     def forward(self, inputs):
+    ...         return self.network(inputs)
+    ...
+    ...     def training_step(self, batch, index):
+    ...         inputs, targets = batch
+    ...         return exact_training_step(
+    ...             self, self.loss, list(zip(inputs.split(8), targets.split(8)))
+    ...         )
+    ...
+    ...     def configure_optimizers(self):
+    ...         return torch.optim.SGD(self.parameters(), lr=0.1)
+    >>> Classifier().automatic_optimization
+    False
     """
     if module.automatic_optimization:
         advice = "Set self.automatic_optimization = False in its __init__."
@@ -333,7 +357,7 @@ def exact_training_step(
 
 
 class _InsideTrainingStep(nn.Module):
-    """The module as a network for ``exact_backward``, with the ``no_sync`` of Lightning's DDP wrapper."""
+    """Wraps the module as a network for ``exact_backward``, with the ``no_sync`` of Lightning's DDP wrapper."""
 
     def __init__(self, module: LightningModule) -> None:
         super().__init__()

@@ -31,17 +31,17 @@ except ModuleNotFoundError as error:
 
 __all__ = ["FolderModel", "log_model", "save_model"]
 
-# What a machine needs to load the folder, besides mlflow.
+# Packages that a machine needs to load the folder, besides mlflow.
 REQUIREMENTS = (f"eastward[tabular,boost]=={__version__}",)
 
 
 class FolderModel:
-    """A model with MLflow's interface: a frame in, a frame out.
+    """A model with MLflow's interface, from a data frame to a data frame.
 
     Parameters
     ----------
     model : TableModel
-        From a model folder.
+        A model loaded from a model folder.
     """
 
     def __init__(self, model: TableModel) -> None:
@@ -53,9 +53,9 @@ class FolderModel:
         Parameters
         ----------
         frame : DataFrame
-            Has the columns of training, in any order; other columns are ignored.
+            Rows with the columns of training, in any order; other columns are ignored.
         params : mapping, optional
-            Not used.
+            Not used; part of MLflow's interface.
 
         Returns
         -------
@@ -71,7 +71,7 @@ def save_model(folder: Any, path: Any) -> None:
     Parameters
     ----------
     folder : path
-        What ``eastward train --out`` wrote.
+        A folder that ``eastward train --out`` wrote.
     path : path
         A new folder. ``mlflow models serve -m PATH --env-manager local`` serves it.
     """
@@ -80,21 +80,21 @@ def save_model(folder: Any, path: Any) -> None:
 
 
 def log_model(folder: Any, name: str = "model", **options: Any) -> Any:
-    """Put a model folder into the MLflow run that is active.
+    """Log a model folder to the active MLflow run.
 
     Parameters
     ----------
     folder : path
-        What ``eastward train --out`` wrote.
+        A folder that ``eastward train --out`` wrote.
     name : str, default="model"
-        Its name in the run.
+        Name of the model in the run.
     **options
-        Of :func:`mlflow.pyfunc.log_model`, such as ``registered_model_name``.
+        Further arguments of :func:`mlflow.pyfunc.log_model`, such as ``registered_model_name``.
 
     Returns
     -------
     mlflow.models.model.ModelInfo
-        Pass its ``model_uri`` to :func:`mlflow.pyfunc.load_model`.
+        Information about the model; pass its ``model_uri`` to :func:`mlflow.pyfunc.load_model`.
     """
     with _quiet():
         return mlflow.pyfunc.log_model(name=name, **_described(folder), **options)

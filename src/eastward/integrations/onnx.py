@@ -36,7 +36,7 @@ OUTSIDE = (
 
 
 class _Graph(nn.Module):
-    """``predict_proba`` and ``predict`` in torch operations alone."""
+    """``predict_proba`` and ``predict`` with only torch operations."""
 
     def __init__(self, model: Any, outer: TunedDecisionClassifierCV | None) -> None:
         super().__init__()
@@ -118,12 +118,13 @@ def export_onnx(model: Any, path: Any, *, example: Tensor | None = None) -> None
     Parameters
     ----------
     model : EASTClassifier, TunedDecisionClassifierCV of one, TableModel or path
-        Fitted on numbers without gaps, because words, dates and gaps stay outside the graph. For a model folder, the
-        graph begins after the preprocessing. Its metadata name the ``features`` and the columns behind them.
+        A classifier fitted on numbers without missing values, because text, dates and missing values are handled
+        outside the graph. For a model folder, the graph begins after the preprocessing. Its metadata name the
+        ``features`` and the columns behind them.
     path : path
         The file to write; an existing one is replaced.
     example : Tensor, optional
-        At least two inputs, for a module of your own. The default network takes ``(n, n_features_in_)``.
+        At least two rows of input, needed for a module of your own. The default network takes ``(n, n_features_in_)``.
 
     Notes
     -----
@@ -184,8 +185,8 @@ def _parts(model: Any) -> tuple[Any, TunedDecisionClassifierCV | None]:
         _checks.fail("export_onnx", "model", expected, got, advice, error=TypeError)
     if inner.encoder_ is not None:
         advice = "Turn the columns into numbers first, and fit on those."
-        got = "one that was fitted on words, dates or gaps"
-        _checks.fail("export_onnx", "model", "fitted on numbers alone", got, advice)
+        got = "one that was fitted on text, dates or missing values"
+        _checks.fail("export_onnx", "model", "fitted on numbers only", got, advice)
     return inner, outer
 
 

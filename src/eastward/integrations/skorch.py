@@ -1,6 +1,6 @@
 """skorch: the loss as a criterion, with the matching nonlinearity, and annealing.
 
-``predict_proba`` of skorch returns raw logits for unknown criteria, so the preset sets the nonlinearity, too.
+``predict_proba`` of skorch returns raw logits for unknown criteria, so the preset also sets the nonlinearity.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def metric_criterion(
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
-        As in :class:`eastward.EASTLoss`.
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor.
     **options
-        Further options of the loss.
+        Further options of :class:`eastward.EASTLoss`.
 
     Returns
     -------
@@ -81,7 +81,29 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
 
     Notes
     -----
-    The history records it as ``temperature``. ``save_params(f_criterion=...)`` saves the criterion's temperature.
+    The history records the temperature as ``temperature``. ``save_params(f_criterion=...)`` saves the criterion's
+    temperature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from skorch import NeuralNetClassifier
+    >>> from eastward.annealing import geometric_schedule
+    >>> annealing = Annealing(geometric_schedule(0.2, 0.5))
+    >>> net = NeuralNetClassifier(
+    ...     torch.nn.Linear,
+    ...     module__in_features=2,
+    ...     module__out_features=2,
+    ...     max_epochs=3,
+    ...     train_split=None,
+    ...     verbose=0,
+    ...     callbacks=[annealing],
+    ...     **metric_criterion("f1_macro"),
+    ... )
+    >>> X, y = np.eye(2, dtype=np.float32).repeat(4, 0), np.repeat([0, 1], 4)
+    >>> net.fit(X, y).history[:, "temperature"]
+    [0.2, 0.1, 0.05]
     """
 
     def __init__(self, schedule: Schedule | PlateauCooling, *, monitor: str = "valid_loss") -> None:
@@ -97,7 +119,7 @@ class Annealing(Callback):  # type: ignore[misc]  # skorch is untyped
         net.history.record("temperature", float(temperature))
 
     def on_epoch_end(self, net: Any, **_more: Any) -> None:
-        """Let a plateau detector see the monitored value; end training when it is finished."""
+        """Pass the monitored value to a plateau detector; end training when it is finished."""
         if not isinstance(self.schedule, PlateauCooling):
             return
         self.schedule.step(float(net.history[-1, self.monitor]))
@@ -114,14 +136,20 @@ class Aligning(Callback):  # type: ignore[misc]  # skorch is untyped
     Parameters
     ----------
     schedule : AlignmentSchedule
-        Its ``steps`` are those of one call of ``fit``: epochs times training batches.
+        The schedule. Its ``steps`` must be those of one call of ``fit``: epochs times training batches.
+
+    Examples
+    --------
+    >>> from eastward import AlignmentSchedule
+    >>> Aligning(AlignmentSchedule("f1_macro", steps=100)).schedule(99)
+    0.05
     """
 
     def __init__(self, schedule: AlignmentSchedule) -> None:
         self.schedule = schedule
 
     def on_train_begin(self, net: Any, **_more: Any) -> None:
-        """Begin with the net's module and criterion."""
+        """Start the schedule with the net's module and criterion."""
         check_criterion("Aligning", net)
         self.run_: ScheduleRun = self.schedule.follow(net.module_, net.criterion_)
         self.step_ = 0
@@ -132,7 +160,7 @@ class Aligning(Callback):  # type: ignore[misc]  # skorch is untyped
             self.run_.before(self.step_)
 
     def on_batch_end(self, net: Any, *, training: bool = False, **_more: Any) -> None:  # noqa: ARG002
-        """Add the weights to the mean, if the plan says so."""
+        """Add the weights to the mean, if the schedule says so."""
         if training:
             self.run_.after(self.step_)
             self.step_ += 1

@@ -28,7 +28,8 @@ class TrueMetric(torchmetrics.Metric):
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
-        As in :func:`eastward.metrics.get`; it treats absent classes as scikit-learn does.
+        A name from :func:`eastward.metrics.names`, or a function from a confusion matrix to a 0-d tensor. Absent
+        classes are treated as in scikit-learn.
     num_classes : int
         Number of classes or labels.
     multilabel : bool, default=False
@@ -38,7 +39,7 @@ class TrueMetric(torchmetrics.Metric):
     ignore_index : int or None, default=-100
         Targets with this value are left out.
     **options
-        Of ``torchmetrics.Metric``.
+        Further options of ``torchmetrics.Metric``.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class TrueMetric(torchmetrics.Metric):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute there, known here with the metric
-        """Which direction is better."""
+        """Whether a higher value is better."""
         return self.metric.higher_is_better
 
     def update(self, preds: Tensor, target: Tensor) -> None:
@@ -90,7 +91,7 @@ class TrueMetric(torchmetrics.Metric):
             ).to(self.table)
 
     def compute(self) -> Tensor:
-        """Value over everything seen, 0-d."""
+        """Compute the value over all batches so far, 0-d."""
         counted = Counts.unstack(self.table, exclusive=False) if self.multilabel else self.table
         return self.metric(counted).float()
 
@@ -116,9 +117,9 @@ class SoftMetric(torchmetrics.Metric):
     Parameters
     ----------
     loss : EASTLoss
-        The loss to watch; each update uses its current temperature.
+        The loss whose surrogate is computed; each update uses its current temperature.
     **options
-        Of ``torchmetrics.Metric``.
+        Further options of ``torchmetrics.Metric``.
 
     Notes
     -----
@@ -149,7 +150,7 @@ class SoftMetric(torchmetrics.Metric):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute there, known here with the loss
-        """Which direction is better."""
+        """Whether a higher value is better."""
         return bool(self.loss.metric.higher_is_better)
 
     def update(self, logits: Tensor, targets: Tensor, sample_weight: Tensor | None = None) -> None:
@@ -159,7 +160,7 @@ class SoftMetric(torchmetrics.Metric):
         self.tables = [part if not self.tables else self.tables[0] + part]
 
     def compute(self) -> Tensor:
-        """Value over everything seen, 0-d."""
+        """Compute the value over all batches so far, 0-d."""
         if len(self.tables) == 0:
             _checks.fail("SoftMetric.compute", "updates", "at least one", "none")
         # After gathering, the entries are stacked: one table for each process.

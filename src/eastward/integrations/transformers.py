@@ -40,6 +40,14 @@ class MetricLoss:
     ----------
     loss : EASTLoss
         The loss of one micro-batch; assign ``loss.temperature`` to cool.
+
+    Examples
+    --------
+    >>> loss_function = MetricLoss(EASTLoss("accuracy"))
+    >>> loss_function.loss.temperature = 0.05
+    >>> outputs = {"logits": torch.tensor([[9.0, 0.0], [0.0, 9.0]])}
+    >>> round(float(loss_function(outputs, torch.tensor([0, 1]))), 2)
+    0.0
     """
 
     def __init__(self, loss: EASTLoss) -> None:
@@ -102,7 +110,7 @@ def metric_loss(
 
 
 class AnnealingCallback(TrainerCallback):
-    """A callback that sets the temperature by a schedule, and logs it.
+    """A callback that sets the temperature of a loss by a schedule, and logs it.
 
     Parameters
     ----------
@@ -117,6 +125,16 @@ class AnnealingCallback(TrainerCallback):
     monitor : str, default="eval_loss"
         Name of the value that a plateau detector watches; lower is better. A resumed run reads it from the Trainer's
         log again.
+
+    Examples
+    --------
+    Pass both to the Trainer: ``Trainer(..., compute_loss_func=loss, callbacks=[annealing])``.
+
+    >>> from eastward.annealing import geometric_schedule
+    >>> loss = metric_loss("f1_macro")
+    >>> annealing = AnnealingCallback(loss, geometric_schedule(0.2, 0.9))
+    >>> annealing.schedule(1)
+    0.18
     """
 
     def __init__(
@@ -132,7 +150,7 @@ class AnnealingCallback(TrainerCallback):
         self._start = schedule.state_dict() if isinstance(schedule, PlateauCooling) else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Bring a plateau detector to the start of the run, or to where it resumes."""
+        """Reset a plateau detector, or restore its state if the run resumes."""
         if isinstance(self.schedule, PlateauCooling) and self._start is not None:
             self.schedule.load_state_dict(self._start)
             for entry in state.log_history:
@@ -155,7 +173,7 @@ class AnnealingCallback(TrainerCallback):
         metrics: dict[str, Any] | None = None,
         **_more: Any,
     ) -> None:
-        """Let a plateau detector see the monitored value; end training when it is finished."""
+        """Pass the monitored value to a plateau detector; end training when it is finished."""
         if not isinstance(self.schedule, PlateauCooling):
             return
         if self.monitor not in (metrics or {}):
@@ -182,15 +200,26 @@ class AlignmentCallback(TrainerCallback):
     """A callback that runs the aligned stage of :func:`eastward.align` in the Trainer.
 
     It follows an :class:`eastward.AlignmentSchedule`: it sets the temperature before each optimiser step, freezes the
-    statistics of batch norm, averages the weights of the last steps, and loads their mean when training ends. A resumed
-    run averages only its own steps.
+    statistics of batch norm, averages the weights of the last steps, and loads their mean when training ends. A
+    resumed run averages only its own steps.
 
     Parameters
     ----------
     loss : MetricLoss
         The loss that the Trainer trains with: ``metric_loss(schedule.metric, prior=schedule.prior)``.
     schedule : AlignmentSchedule
-        Its ``steps`` are the Trainer's ``max_steps``.
+        The schedule. Its ``steps`` must be the Trainer's ``max_steps``.
+
+    Examples
+    --------
+    Pass both to the Trainer: ``Trainer(..., compute_loss_func=loss, callbacks=[aligning])``.
+
+    >>> from eastward import AlignmentSchedule
+    >>> schedule = AlignmentSchedule("f1_macro", steps=100)
+    >>> loss = metric_loss(schedule.metric, prior=schedule.prior)
+    >>> aligning = AlignmentCallback(loss, schedule)
+    >>> aligning.schedule(99)
+    0.05
     """
 
     def __init__(self, loss: MetricLoss, schedule: AlignmentSchedule) -> None:
@@ -205,7 +234,7 @@ class AlignmentCallback(TrainerCallback):
         model: Any = None,
         **_more: Any,
     ) -> None:
-        """Begin with the Trainer's model."""
+        """Start the schedule with the Trainer's model."""
         self.run = self.schedule.follow(model, self.loss.loss)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
@@ -214,7 +243,7 @@ class AlignmentCallback(TrainerCallback):
             self.run.before(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:  # noqa: ARG002
-        """Add the weights to the mean, if the plan says so."""
+        """Add the weights to the mean, if the schedule says so."""
         if self.run is not None:
             self.run.after(state.global_step - 1)
 
@@ -235,7 +264,7 @@ def compute_metrics(
     Parameters
     ----------
     metric : str, Metric or sequence of them, default="f1_macro"
-        What to report; ``metric_for_best_model`` takes the same names.
+        The metrics to report; ``metric_for_best_model`` takes the same names.
     multilabel : bool, default=False
         Labels are indicators, decided at logit zero.
     ignore_index : int, default=-100
@@ -273,7 +302,7 @@ def compute_metrics(
 
 
 def class_second(logits: Tensor, labels: Tensor, *, multilabel: bool) -> Tensor:
-    """Transpose token logits ``(N, L, C)`` to ``(N, C, L)``, as torch's losses expect; others stay."""
+    """Transpose token logits ``(N, L, C)`` to ``(N, C, L)``, as torch's losses expect; others are unchanged."""
     tokens = not multilabel and logits.dim() == labels.dim() + 1 and logits.dim() > 2
     return logits.movedim(-1, 1) if tokens else logits
 
