@@ -59,6 +59,7 @@ TESTS = {
     "_messages": [*CORE_ERRORS, "tests/alignment/test_bad_alignments.py"],
     "_moved": ["tests/core/test_public_api.py"],
     "_numerics": ["tests/core/test_metric_laws.py", "tests/core/test_degenerate_batches.py"],
+    "_prior_weights": ["tests/core/test_confusion.py"],
     "_samples": ["tests/core/test_input_errors.py", "tests/core/test_confusion.py"],
     "_views": ["tests/reporting/test_notebook_view.py"],
     "alignment": ["tests/alignment"],
@@ -94,6 +95,7 @@ TESTS = {
     "saved_folder": ["tests/test_saved_folder.py", "tests/estimator"],
     "saved_trees": ["tests/test_saved_folder.py", "tests/ensemble", "tests/robustness"],
     "theory": ["tests/core/test_theory_functions.py", "tests/core/test_theory.py"],
+    "_studies": ["tests/tuning"],
     "tuning": ["tests/tuning"],
 }
 

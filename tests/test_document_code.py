@@ -1,4 +1,4 @@
-"""The code on the pages runs as it stands, given what its sentence speaks of: a table, a network, a loader."""
+"""The code on the pages runs unchanged, given the objects that the text mentions: a table, a network, a loader."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ ELSEWHERE = {
     "load_model": "a model folder of the command line: tests/cli",
     'export_onnx("model"': "a model folder: tests/integrations/test_onnx.py",
     "integrations.mlflow": "a model folder: tests/integrations/test_mlflow.py",
+    "ModelParallelStrategy": "two processes: tests/alignment/test_sharded.py",
     "parallel_config": "a Dask cluster: tests/comparison/test_many_machines.py",
 }
 QUICK = {"hidden": (8,), "max_epochs": 2}
@@ -69,7 +70,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def names(quick, tmp_path, monkeypatch):
-    """What a reader has at hand."""
+    """The objects that a reader has."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     X, y = make_classification(150, 20, weights=[0.8], random_state=0)

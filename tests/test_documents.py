@@ -37,7 +37,7 @@ def blocks(name: str) -> list[str]:
 
 @pytest.fixture
 def names():
-    """What a reader has at hand: a small table, a classifier, a network and its batch."""
+    """The objects that a reader has: a small table, a classifier, a network and its batch."""
     X, y = make_classification(150, 20, weights=[0.8], random_state=0)
     torch.manual_seed(0)
     rows = torch.utils.data.TensorDataset(torch.from_numpy(X).float(), torch.from_numpy(y))

@@ -1,7 +1,7 @@
 """Kill commands with SIGKILL at random moments, repeat them, and compare with a run that was left alone.
 
-A program of its own: it imports everything once and forks a child for each attempt. The counts go to a file after every
-life, and a run that is stopped goes on where it was::
+A program of its own: it imports everything once and forks a child for each attempt. The counts go to a file after
+every life, and a run that is stopped goes on where it was::
 
     python tests/robustness/killed_commands.py train --kills 50 --out results/robustness/kills.json
 """
@@ -166,7 +166,7 @@ class Lives:
         return {"kills": kills, "different": _different(found, self.expected)}
 
     def _killed(self, number: int, seconds: float) -> bool:
-        """Kill a child after so many seconds; False if it came to its end before."""
+        """Kill a child after this many seconds; False if it finished before."""
         started = time.monotonic()
         while (passed := time.monotonic() - started) < seconds:
             if os.waitpid(number, os.WNOHANG)[0]:
@@ -194,7 +194,7 @@ class Lives:
 
 
 def lives(name: str, kills: int, before: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Counts after each life, until the command was killed so many times."""
+    """Yield counts after each run, until the command was killed this many times."""
     counts = {"kills": 0, "lives": 0, "different": [], **before}
     if counts["kills"] >= kills:
         return
@@ -216,7 +216,7 @@ def main(
     report: Callable[[dict[str, Any]], None],
     all_counts: dict[str, Any],
 ) -> None:
-    """Kill each command so many times, and report after every life."""
+    """Kill each command this many times, and report after every run."""
     for name in names:
         for counts in lives(name, kills, all_counts.get(name, {})):
             all_counts[name] = counts

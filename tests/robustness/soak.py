@@ -80,7 +80,7 @@ def _exact() -> Callable[[], None]:
 
 
 def soak(count: int) -> dict[str, object]:
-    """Take so many steps, all kinds in turn; the memory after each tenth of them."""
+    """Take this many steps, all kinds in turn; return the memory after each tenth of them."""
     torch.manual_seed(0)
     kinds, started, seen = steps(), time.monotonic(), []
     for tenth in range(10):

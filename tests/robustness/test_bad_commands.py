@@ -22,7 +22,7 @@ train TABLE -t t -o OUT --hidden 0 ==> --hidden of train must be widths from 1
 train TABLE -t t -o OUT --hidden x ==> --hidden of train must be widths such as 512,256,128
 train TABLE -t t -o /dev/null/x ==> --out of train must be a folder; got /dev/null/x
 train TABLE -t t -o TABLE ==> --out of train must be a folder
-train TABLE -t t -o '' ==> must be a path; got an empty text
+train TABLE -t t -o '' ==> must be a path; got an empty string
 demo -o /dev/null/x ==> --out of demo must be a folder
 compare TABLE -t t --hidden 99999999999 ==> --hidden of compare must be widths from 1 to 100,000
 train TABLE -t t ==> Missing option '--out'

@@ -186,7 +186,7 @@ def test_nonsense_anywhere_in_a_task_is_refused_or_harmless(trained, tmp_path):
     model = Path(shutil.copytree(trained, tmp_path / "model"))
     document = json.loads((model / "task.json").read_text(encoding="utf-8"))
     refused = 0
-    # What is told about the data is shown to people and used by nobody.
+    # The description of the data is only shown to people.
     for path in [path for path in places(document) if path and path[0] != "data"]:
         for nonsense in NONSENSE:
             altered = copy.deepcopy(document)
@@ -283,7 +283,7 @@ def test_what_a_killed_process_left_beside_an_estimator_is_removed(tmp_path):
 
 def test_unfinished_cells_of_a_killed_comparison_are_removed(tmp_path):
     mine = f".unfinished-{platform.node()}-"
-    # Of a process that has ended, of one that runs, and of machines whose processes nobody here can see.
+    # Files of a process that has ended, of one that runs, and of other machines, whose processes cannot be seen here.
     ages = {f"{mine}999999999-a": 0, f"{mine}{os.getppid()}-b": 3600}
     ages |= {".unfinished-elsewhere-1-old": 3600, ".unfinished-elsewhere-1-new": 0}
     for name, age in ages.items():

@@ -1,4 +1,4 @@
-"""Four threads and two processes on everything that is shared: nobody waits for ever, and nothing is mixed up."""
+"""Four threads and two processes use everything that is shared, without deadlocks and without mixing results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def loss_and_gradient(metric: str, seed: int) -> tuple[float, torch.Tensor]:
 
 
 @pytest.mark.parametrize("metric", ["f1_macro", "matthews_corrcoef", "cohen_kappa_quadratic"])
-def test_losses_in_threads_are_those_of_one(metric):
+def test_losses_in_threads_agree_with_one_thread(metric):
     alone = [loss_and_gradient(metric, seed) for seed in range(8)]
     for one, other in zip(alone, in_threads(lambda k: loss_and_gradient(metric, k)), strict=True):
         assert one[0] == other[0]
@@ -84,7 +84,7 @@ def test_a_model_predicts_in_threads_as_alone(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_models_that_are_fitted_in_threads_are_those_of_one(name):
+def test_models_fitted_in_threads_agree_with_one_thread(name):
     expected = MODELS[name]().fit(X, Y).predict_proba(X)
     found = in_threads(lambda _: MODELS[name]().fit(X, Y).predict_proba(X), times=4)
     assert [np.abs(one - expected).max() for one in found] == [0.0] * 4
