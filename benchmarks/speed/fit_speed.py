@@ -224,8 +224,8 @@ What was asked for:
 {verdicts(cases)}
 
 Why not more: the large network spends most of a step in matrix products, which are the same for everybody, so no
-trainer can be three times as fast as another there. The small network spends it in bookkeeping; its gradient is
-therefore written by hand (`training/direct.py`), and what is left is the optimiser, the choice of rows and the loss.
+trainer can be three times as fast as another there. The small network spends it in bookkeeping: the optimiser, the
+choice of rows and the loss.
 
 Protocol: {protocol}
 
