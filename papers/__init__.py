@@ -1,4 +1,5 @@
 """The papers' tables and figures, run again: EAST, Bridging the Gap, and Lee's surrogate.
 
-Beside the package, not in it: ``python -m papers list`` from a checkout. ``papers/README.md`` says more.
+This folder is not part of the installed package: run ``python -m papers list`` in a checkout. See
+``papers/README.md``.
 """

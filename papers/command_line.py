@@ -14,7 +14,7 @@ from rich.table import Table
 
 from eastward import _messages
 from eastward.cli import options
-from eastward.cli.errors import ExplainingGroup, going_on
+from eastward.cli.errors import ExplainingGroup, advising
 from eastward.cli.folders import check_place
 from eastward.cli.options import command_line
 from eastward.cli.output import emit_json, say, status_console, wants_json
@@ -40,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A table, a figure or a check.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a table, a figure or a check.")]
 Scale = Annotated[
     str,
     typer.Option(
@@ -51,11 +51,11 @@ Scale = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, max=1000, help="Trials; the scale's own number if not given."),
+    typer.Option("--seeds", min=1, max=1000, help="Number of trials. Default: that of the scale."),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Data folder; EASTWARD_DATA if not given."),
+    typer.Option("--data-dir", metavar="DIR", help="Data folder. Default: EASTWARD_DATA."),
 ]
 Out = Annotated[
     Path | None,
@@ -69,20 +69,20 @@ Out = Annotated[
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        "--only", metavar="PANEL", help="Run this data set or panel only. May be repeated."
+        "--only", metavar="PANEL", help="Run only this data set or panel. May be repeated."
     ),
 ]
 Rows = Annotated[
     list[str] | None,
-    typer.Option("--method", metavar="METHOD", help="Run this row only. May be repeated."),
+    typer.Option("--method", metavar="METHOD", help="Run only this row. May be repeated."),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1 for all cores.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch missing data from their owners.")]
 
 
 @app.command("list")
 def show_list(json: options.Json = False) -> None:  # noqa: ARG001  # its callback remembers it
-    """Show every name, what it is, and how long it takes at scale cpu."""
+    """List all experiments, with a description and the time that they take at scale cpu."""
     from papers.experiments import EXPERIMENTS  # noqa: PLC0415  # --help must not wait for torch
 
     rows = [
@@ -119,8 +119,8 @@ def run(
 ) -> None:
     """Run a table or figure of the papers again, and put our numbers beside theirs.
 
-    Finished cells are kept, so a run may be stopped at any time. The scale is printed on every page: a reduced run is
-    never shown as the paper's. With --scale smoke and no data folder, made-up data serve.
+    Finished cells are stored, so a run may be stopped at any time. The scale is printed on every page: a reduced run
+    is never shown as the paper's. With --scale smoke and no data folder, generated data are used.
 
     \b
     Examples:
@@ -135,7 +135,7 @@ def run(
     _check_jobs(jobs)
     check_place("run", out or RESULTS)
     folder = _folder(data_dir, scale)
-    # Figures of a test must not replace those that mean something.
+    # Figures of a smoke test must not replace real ones.
     results = out or (TRIED if scale == "smoke" else RESULTS)
     chosen = Run(scale, results, folder, seeds, seed, jobs, tuple(only or ()), tuple(method or ()))
     chosen.check(experiment)
@@ -143,7 +143,7 @@ def run(
     if download:
         _fetch(experiment, folder, chosen.only)
     advice = f"Finished cells are kept; continue with the same command:  {again}"
-    with going_on(advice), _progress() as progress:
+    with advising(advice), _progress() as progress:
         run_experiment(experiment, chosen, progress)
     summary = summarise(experiment, chosen.whole(), command=f"{PROGRAM} run {name} --scale {scale}")
     page = write_page(summary, results)
@@ -159,7 +159,7 @@ def run(
 def report(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="All that were run, if none is given."),
+        typer.Argument(metavar="NAME", help="Names of experiments. Default: all that were run."),
     ] = None,
     scale: Scale = "cpu",
     out: Out = None,
@@ -175,7 +175,7 @@ def report(
     check_place("report", results)
     asked = [get(name) for name in names or ()]
     chosen = Run(scale, results)
-    # Asked for by name, an experiment without cells is a mistake; otherwise it is left out.
+    # An experiment without cells is an error if it was named; otherwise it is left out.
     experiments = asked or [e for e in EXPERIMENTS.values() if has_results(e, chosen)]
     pages = []
     for experiment in experiments:
@@ -199,7 +199,7 @@ def _folder(data_dir: Path | None, scale: str) -> Path | None:
 
     if data_dir is not None:
         return data_dir
-    # A smoke test uses made-up data unless a folder is asked for by name.
+    # A smoke test uses generated data unless a folder is given.
     return None if scale == "smoke" else data_folder()
 
 

@@ -1,4 +1,4 @@
-"""How even the classes are, and whether a file has the balance that the papers publish."""
+"""The balance of classes, and whether a file has the balance that the papers publish."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["PUBLISHED", "Balance", "check_balance", "shannon_equitability"]
 
 @dataclass(frozen=True)
 class Balance:
-    """Published facts that a file has to agree with; None where nothing is published.
+    """Published facts that a file must agree with; None if nothing is published.
 
     Attributes
     ----------
     samples, classes : int
-        How many there are.
+        Numbers of samples and of classes.
     positive_percent : float or None
         Share of class 1 in percent, to two digits.
     equitability : float or None

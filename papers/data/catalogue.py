@@ -50,7 +50,7 @@ _DERIVED: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows.
+    """List the names that :func:`load` knows.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def names() -> tuple[str, ...]:
 
 
 def origin_of(name: str) -> str:
-    """The set whose files hold ``name``.
+    """Return the data set whose files contain ``name``.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def origin_of(name: str) -> str:
 def load(
     name: str, folder: Path | str | None = None, *, verify: bool = True, **options: Any
 ) -> Table | Images:
-    """A data set of the papers, read from the data folder and checked against published figures.
+    """Load a data set of the papers from the data folder, and check it against published figures.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ def load(
     verify : bool, default=True
         Refuse files whose size or class balance is not the published one.
     **options
-        Of the reader: ``features`` of Adult, ``side`` of Caltech-256, ``order_seed`` of CocktailParty.
+        Options of the reader: ``features`` of Adult, ``side`` of Caltech-256, ``order_seed`` of CocktailParty.
 
     Returns
     -------
     Table or Images
-        Values as the owners give them.
+        The data, with values as the owners publish them.
     """
     _checks.one_of("load", "name", name, names())
     origin, positive = _DERIVED.get(name, (name, ()))
@@ -110,17 +110,17 @@ def load(
 
 
 def load_frames(folder: Path | str | None = None) -> Frames:
-    """CocktailParty as frames of six people, for the graph experiment."""
+    """Load CocktailParty as frames of six people, for the graph experiment."""
     return read_cocktail_frames(given_folder(folder))
 
 
 def load_own_table(name: str, folder: Path | str | None = None) -> tuple[Any, Any, tuple[str, ...]]:
-    """Features, class numbers and class names of a Parquet table that no paper uses.
+    """Load features, class numbers and class names of a Parquet table that no paper uses.
 
     Parameters
     ----------
     name : str
-        Its place below the data folder without the ending, for example ``"tabular/multiclass/glass"``;
+        Its path below the data folder without the suffix, for example ``"tabular/multiclass/glass"``;
         ``"covertype/class4"`` is Covertype's fourth class against the rest.
     folder : path, optional
         The data folder; the one that EASTWARD_DATA names if not given.

@@ -26,19 +26,19 @@ OTHERS = 4
 
 
 def read_cocktail_pairs(folder: Path | None, *, order_seed: int = 0) -> Table:
-    r"""Every pair of every frame; positive where the two stand in different groups.
+    r"""Read every pair of every frame; positive if the two stand in different groups.
 
-    Bridging the Gap's preparation: the two of a pair come in random order, so that who is first tells nothing;
-    positions are relative to the middle of the pair and turned by :math:`-\gamma`, where :math:`\gamma =
-    \operatorname{atan2}(\Delta y, \Delta x)` is the direction from the second to the first; angles are turned alike
-    and given as cosine and sine. The pair's own :math:`y` is then 0 and left out.
+    Bridging the Gap's preparation: the two of a pair come in random order, so that their order carries no information;
+    positions are relative to the middle of the pair and turned by :math:`-\gamma`, where
+    :math:`\gamma = \operatorname{atan2}(\Delta y, \Delta x)` is the direction from the second to the first; angles are
+    turned alike and given as cosine and sine. The pair's own :math:`y` is then 0 and left out.
 
     Parameters
     ----------
     folder : Path or None
         The data folder.
     order_seed : int, default=0
-        Of the order within pairs.
+        Seed of the order within pairs.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def read_cocktail_pairs(folder: Path | None, *, order_seed: int = 0) -> Table:
 
 
 def centred_and_turned(raw: pd.DataFrame) -> pd.DataFrame:
-    """Positions and angles of everybody in the pair's own coordinates: its middle is 0, its line the x axis."""
+    """Transform positions and angles to the pair's own coordinates: its middle is 0, and its line is the x axis."""
     people = ["dyad1", "dyad2", *(f"context{k}" for k in range(1, OTHERS + 1))]
     middle = {axis: (raw[f"dyad1_{axis}"] + raw[f"dyad2_{axis}"]) / 2 for axis in ("x", "y")}
     turn = np.arctan2(raw["dyad1_y"] - raw["dyad2_y"], raw["dyad1_x"] - raw["dyad2_x"])
@@ -151,7 +151,7 @@ def _groups_by_time(path: Path) -> dict[str, list[list[str]]]:
 
 
 def _together(names: list[str], groups: list[list[str]]) -> Any:
-    # Who is in no group stands alone: a group of one.
+    # A person in no group is a group of one.
     group_of = {name: number for number, group in enumerate(groups) for name in group}
     numbers = np.array([group_of.get(name, -1 - k) for k, name in enumerate(names)])
     return numbers[:, None] == numbers[None, :]

@@ -1,4 +1,4 @@
-"""Files from their owners: resumed where a connection broke, and believed only after their digest."""
+"""Download files from their owners: interrupted downloads are resumed, and digests are checked."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a data set: where it comes from, where it goes, and how to know it.
+    """A file of a data set: its address, its place, and its digest.
 
     Attributes
     ----------
     url : str
-        Address at its owners'.
+        Address of the file at its owners.
     path : str
         Place below the data folder.
     digest : str or None
-        ``"md5:..."`` or ``"sha256:..."`` as the owners publish it; None where they publish none, and the loader
-        checks rows, columns and class balance instead.
+        ``"md5:..."`` or ``"sha256:..."`` as the owners publish it; None if they publish none; the loader then checks
+        rows, columns and class balance instead.
     """
 
     url: str
@@ -60,12 +60,12 @@ def digest_of(path: Path, algorithm: str) -> str:
 
 
 def fetch(remote: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
-    """Bring ``remote`` to its place below ``folder``, going on where an earlier try ended.
+    """Download ``remote`` to its place below ``folder``, and continue an earlier attempt.
 
     Parameters
     ----------
     remote : RemoteFile
-        What to bring.
+        The file to download.
     folder : Path
         The data folder.
     progress : callable, optional
@@ -74,7 +74,7 @@ def fetch(remote: RemoteFile, folder: Path, progress: Progress | None = None) ->
     Returns
     -------
     Path
-        The finished file. Until its digest is right it is called ``*.part``.
+        The finished file. Until its digest is verified, it is called ``*.part``.
     """
     target = folder / remote.path
     if target.exists():
@@ -118,7 +118,7 @@ def _open(url: str, have: int) -> Any:
     except urllib.error.HTTPError as error:
         if error.code != RANGE_NOT_SATISFIABLE:
             raise
-        # Nothing is left after what we have: what we have is longer than the file, or all of it.
+        # The server has nothing after our last byte: our part is complete, or longer than the file.
         error.close()
         return _open(url, 0)
 

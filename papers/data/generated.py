@@ -1,4 +1,4 @@
-"""Tiny data sets with made-up values in their owners' formats: for a first try, and to test without a network."""
+"""Tiny data sets with generated values in their owners' formats, for a first try and for tests without a network."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def write_generated(folder: Path, names: Collection[str] | None = None, *, seed:
     Parameters
     ----------
     folder : Path
-        Made if needed.
+        The folder; it is created if needed.
     names : collection of str, optional
-        As in :data:`papers.data.SOURCES`; all if not given.
+        Names of :data:`papers.data.SOURCES`; all by default.
     seed : int, default=0
-        Same seed, same files.
+        Seed; equal seeds give equal files.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where the papers' data come from, what may lie in the data folder, and what to say if nothing does."""
+"""The origins of the papers' data, the files that may be in the data folder, and the message if none is there."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["SOURCES", "Source", "download", "find", "given_folder", "missing"]
 
 @dataclass(frozen=True)
 class Source:
-    """A data set at its owners'.
+    """A data set and its owners.
 
     Attributes
     ----------
     title : str
-        As the papers call it.
+        Name of the data set in the papers.
     home : str
         The owners' page.
     files : tuple of RemoteFile
-        What ``download`` brings; empty where the owners ask for a login or an agreement first.
+        Files that ``download`` fetches; empty if the owners require a login or an agreement.
     wanted : tuple of str
         Files or folders of which one suffices, best first, below the data folder.
     note : str
-        What else a person has to know who fetches it by hand.
+        Further advice for fetching it by hand.
     """
 
     title: str
@@ -157,12 +157,12 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
 
 
 def given_folder(folder: Path | str | None) -> Path | None:
-    """``folder`` if it is given, else the one that EASTWARD_DATA names, else None."""
+    """Return ``folder`` if it is given, otherwise the one that EASTWARD_DATA names, or None."""
     return data_folder() if folder is None else Path(folder)
 
 
 def find(name: str, folder: Path | None) -> Path:
-    """The first of the files that may hold the set ``name``; a sentence for people if there is none."""
+    """Return the first existing file of the data set ``name``; without one, raise an error that says what to do."""
     source = SOURCES[name]
     for relative in source.wanted if folder is not None else ():
         path = (folder or Path()) / relative
@@ -172,7 +172,7 @@ def find(name: str, folder: Path | None) -> Path:
 
 
 def missing(name: str, folder: Path | None, relative: str) -> NoReturn:
-    """Raise what a person has to read who lacks a file: where to get it, and where to put it."""
+    """Raise an error about a missing file that says where to get it and where to put it."""
     source = SOURCES[name]
     place = f"{folder}/{relative}" if folder is not None else f"DIR/{relative}"
     other = ", or ".join(entry for entry in source.wanted if entry != relative)
@@ -197,12 +197,12 @@ def download(
     folder : path, optional
         The data folder; the one that EASTWARD_DATA names if not given.
     progress : callable, optional
-        As in :func:`~papers.data.download.fetch`.
+        Called with the bytes so far and in total (None if unknown).
 
     Returns
     -------
     list of Path
-        The files, all there and checked.
+        The downloaded and verified files.
     """
     _checks.one_of("download", "name", name, tuple(SOURCES))
     place = given_folder(folder)

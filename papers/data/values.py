@@ -1,4 +1,4 @@
-"""What a loader returns: numbers that are ready for a network, and their classes."""
+"""The results of loaders: numbers that are ready for a network, and their classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Table:
     groups : ndarray or None
         ``(N,)`` int64, in the order of time: rows of one moment share a number.
     num_test : int, default=0
-        How many of the last rows are the owners' test set.
+        The number of rows at the end that are the owners' test set.
     """
 
     features: np.ndarray[Any, np.dtype[np.float32]]
@@ -48,7 +48,7 @@ class Images:
     classes : tuple of str
         A name for each class.
     num_test : int, default=0
-        How many of the last pictures are the owners' test set.
+        The number of pictures at the end that are the owners' test set.
     """
 
     pixels: np.ndarray[Any, np.dtype[np.uint8]]

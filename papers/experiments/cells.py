@@ -1,4 +1,4 @@
-"""One cell: a method trained once on a data set. Finished ones are kept, line by line."""
+"""One cell: a method trained once on a data set. Finished cells are stored as lines of a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OWN_ESTIMATORS = {"network": "EASTClassifier", "ensemble": "EASTEnsembleClassifi
 
 
 def describe_cell(panel: Panel, method: str, effort: Effort, point: Mapping[str, Any]) -> Cell:
-    """Everything that the result of a cell depends on, but the trial; what does not matter is left out."""
+    """Describe everything that the result of a cell depends on, except the trial."""
     chosen = METHODS[method]
     cell: Cell = {
         "data": panel.data,
@@ -80,7 +80,7 @@ def cell_key(cell: Cell) -> str:
 
 
 def warm_key(cell: Cell) -> str | None:
-    """A name for the epochs of cross-entropy with which ``cell`` begins; None where it can share them with no other.
+    """Return a name for the epochs of cross-entropy that ``cell`` begins with; None if no other cell can share them.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class CellBook:
     Parameters
     ----------
     path : Path
-        Made when the first cell is finished.
+        The file; it is created when the first cell is finished.
     """
 
     def __init__(self, path: Path) -> None:
@@ -126,7 +126,7 @@ class CellBook:
         return self._results.get(cell_key(cell))
 
     def add(self, cell: Cell, result: Mapping[str, Any]) -> None:
-        """Keep a result, at once and whole."""
+        """Store a result at once and completely."""
         line = {"key": cell_key(cell), "cell": cell, **result}
         self._results[line["key"]] = line
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -146,13 +146,13 @@ def run_cell(
     Parameters
     ----------
     cell : dict
-        What :func:`describe_cell` made, and ``trial``.
+        The result of :func:`describe_cell`, with ``trial``.
     folder : Path or None
         The data folder.
     verify : bool
         Whether the data must have the published balance.
     checkpoint : Path, optional
-        Where a network under way is kept, so that a long cell survives an interruption.
+        Where an unfinished network is stored, so that a long cell survives an interruption.
 
     Returns
     -------

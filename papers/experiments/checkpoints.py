@@ -1,4 +1,4 @@
-"""A network under way on disk: what a long cell goes on from after it was stopped."""
+"""Checkpoints of an unfinished network, from which a long cell continues after an interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def save_checkpoint(path: Path, document: dict[str, Any], generator: torch.Gener
 
 
 def load_checkpoint(path: Path, generator: torch.Generator) -> dict[str, Any]:
-    """The document of :func:`save_checkpoint`; random numbers go on where they were."""
+    """Load the document of :func:`save_checkpoint`, and restore the state of random numbers."""
     document: dict[str, Any] = torch.load(path, weights_only=True)
     generator.set_state(document["generator"])
     torch.set_rng_state(document["random"])

@@ -1,4 +1,4 @@
-"""What an experiment is: panels of one data set each, with methods as rows and scores as columns."""
+"""The design of an experiment: panels of one data set each, with methods as rows and scores as columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IMAGE_NETWORKS = ("Darknet-19", "ResNet-18", "ResNet-34")
 
 @dataclass(frozen=True)
 class Claim:
-    """That one method has a higher score than another.
+    """The claim that one method has a higher score than another.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Claim:
         What the paper says. ``"as printed"``: the side on which its two printed figures lie; ``"open"``: nobody has
         claimed anything, and what was found is called higher, level or lower.
     bound : float
-        What the score is compared with where there is no rival.
+        The value that the score is compared with if there is no rival.
     """
 
     method: str
@@ -44,7 +44,7 @@ class Panel:
     Attributes
     ----------
     title : str
-        As the paper calls it.
+        Name of the data set in the paper.
     data : str
         A name that :func:`papers.data.load` knows, ``"cocktail_frames"``, or an embedded set.
     network : str
@@ -60,7 +60,7 @@ class Panel:
     split : {"random", "time"}
         How test rows are taken: at random, or a stretch of time with the validation rows before it.
     key : str
-        What ``--only`` calls the panel; ``data`` if empty.
+        Name of the panel for ``--only``; ``data`` if empty.
     patience : int
         Epochs without a lower validation loss that the paper waits for; EAST's second version 50, its first 100.
     kind : str
@@ -70,7 +70,7 @@ class Panel:
     claims : tuple of Claim
         What the paper says about these rows.
     note : str
-        What a reader has to know about this panel.
+        A remark on this panel for readers.
     optimizer, augment, official_test
         Lee's protocol: SGD with momentum, moved and mirrored pictures, the owners' test pictures.
     """
@@ -106,13 +106,13 @@ class Experiment:
     Attributes
     ----------
     name : str
-        On the command line.
+        Name on the command line.
     title, source : str
-        What it is, and of which paper.
+        Description, and the paper it is from.
     panels : tuple of Panel
         In the paper's order.
     notes : tuple of str
-        What differs from the paper whatever the scale.
+        Differences from the paper at every scale.
     minutes : float
         Measured or estimated time at the scale ``cpu`` on one core.
     picture : {"dots", "scatter", "curves"}

@@ -83,7 +83,7 @@ PAIRS = (
 )
 STRETCH = (
     "A fifth of the party in one stretch is the test set, another stretch before it the validation set. This is the "
-    "harder and the honest split, and has the papers' level."
+    "harder and the honest split."
 )
 FAULT = (
     "As published, **with the fault of the published loader**: ages of test rows are coded 73 to 145, of training "

@@ -1,4 +1,4 @@
-"""How much is computed: the papers' protocol, a size for one core, and seconds for a test."""
+"""The size of experiments: the papers' protocol, a size for one core, and seconds for a test."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Effort:
     grid : mapping
         Values that are searched on the validation rows: batch_size, learning_rate, dropout, rate (of cooling).
     max_epochs, patience : int
-        As in :class:`~papers.experiments.training.Plan`.
+        Limits of training; see :class:`~papers.experiments.training.Plan`.
     cooling_patience, cold_steps : int
-        The same, of cooling.
+        Limits of cooling; see :class:`~papers.experiments.training.Plan`.
     samples : int or None
         Rows of the data set.
     width : float
-        Of the network, as a share of the paper's.
+        Width of the network, as a share of the paper's.
     trees : int
-        Of a forest.
+        Number of trees of a forest.
     max_steps : int or None
         Batches in an epoch.
     max_valid : int or None
@@ -191,18 +191,18 @@ def effort_for(scale: str, panel: Panel, method: str, trials: int | None = None)
     Parameters
     ----------
     scale : {"smoke", "cpu", "paper"}
-        How much.
+        The scale of the experiment.
     panel : Panel
         The data set and its network.
     method : str
         The row.
     trials : int, optional
-        Instead of the scale's.
+        Number of trials, instead of the scale's.
 
     Returns
     -------
     Effort
-        With a grid of at least one point.
+        The size, with a grid of at least one point.
     """
     _checks.one_of("effort_for", "scale", scale, SCALES)
     effort = {"paper": _paper, "cpu": _cpu, "smoke": _smoke}[scale](panel, method)

@@ -1,4 +1,4 @@
-"""Why a claim comes out worse here than in its paper: one line for each, and the experiment that shows it."""
+"""Explanations of claims that come out worse here than in the paper, each with the experiment that shows it."""
 
 from __future__ import annotations
 

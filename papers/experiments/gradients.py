@@ -16,7 +16,7 @@ EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
 
 
 def gradient_by_confidence(criterion: Any, logits: Tensor, targets: Tensor) -> list[dict[str, Any]]:
-    """Rows in groups by whether they are right and how sure the network is, with what the loss makes of each group.
+    """Group rows by correctness and confidence, and measure the gradient of each group.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def gradient_by_confidence(criterion: Any, logits: Tensor, targets: Tensor) -> l
 
 
 def pull_of_fresh_classes(criterion: Any, num_classes: int, *, rows: int = 2000) -> float:
-    """How hard a loss pulls at rows of classes that a network has not learnt, over its pull at classes it half knows.
+    """Compare the gradient of rows of classes that a network has not learnt with that of classes it half knows.
 
     Every other class is half known: its rows have it at a probability of about 1/2. Rows of the other classes have
     nearly equal probabilities for all. Where the ratio is far below one, a network goes on with what it knows already

@@ -20,7 +20,7 @@ __all__ = ["METHODS", "Method", "Problem"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What a loss may have to know about the training rows."""
+    """Facts about the training rows that a loss may need."""
 
     classes: tuple[str, ...]
     class_counts: Sequence[int]
@@ -41,12 +41,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Method:
-    """A row.
+    """A row of a table: a method.
 
     Attributes
     ----------
     label : str
-        In the table.
+        Name in the table.
     make : callable or None
         Problem to loss; None for classifiers other than networks.
     annealed : bool
@@ -149,7 +149,7 @@ def _one_beta(beta: float, problem: Problem) -> nn.Module:
 def _btg(metric: str, _: Problem, *, step: Any = "linear", temperature: float = 0.2) -> nn.Module:
     chosen: Any = metric
     if metric.startswith("f_"):
-        # By its name, because a loss knows the short way for a named metric only.
+        # By its name, because only a named metric has a closed form in a loss.
         chosen = ew.metrics.get("f_beta", beta=float(metric[2:]), average="binary")
     options: Any = {"threshold": THRESHOLDS, "step": step, "temperature": temperature}
     return ew.EASTLoss(chosen, check_inputs=False, **options)

@@ -31,17 +31,17 @@ class Run:
     Attributes
     ----------
     scale : {"smoke", "cpu", "paper"}
-        How much.
+        The size of the experiment.
     results : Path
         Folder of results; cells are kept in its ``cells.jsonl``, shared by all experiments.
     folder : Path or None
         The data folder. At the scale ``smoke`` nothing needs to be there: made-up data serve.
     trials : int or None
-        Instead of the scale's.
+        Number of trials, instead of the scale's.
     seed : int
-        Of the first trial; the others follow.
+        Seed of the first trial; the others follow.
     jobs : int
-        Processes.
+        Number of processes.
     only : tuple of str
         Data sets or panels to run; all if empty.
     methods : tuple of str
@@ -74,13 +74,13 @@ class Run:
         return cell | {"trial": self.seed + trial}
 
     def rows(self, panel: Panel) -> tuple[str, ...]:
-        """Methods of ``panel`` that are asked for."""
+        """Return the chosen methods of ``panel``."""
         if self.only and (panel.key or panel.data) not in self.only:
             return ()
         return tuple(name for name in panel.methods if not self.methods or name in self.methods)
 
     def check(self, experiment: Experiment) -> None:
-        """Say so at once if the scale, a data set or a row is not known."""
+        """Check at once that the scale, data sets and rows are known."""
         _checks.one_of("run", "--scale", self.scale, SCALES)
         known = tuple(dict.fromkeys(p.key or p.data for p in experiment.panels))
         for name in self.only:
@@ -103,11 +103,11 @@ def run_experiment(experiment: Experiment, run: Run, progress: Progress | None =
     Parameters
     ----------
     experiment : Experiment
-        What.
+        The experiment.
     run : Run
-        How.
+        The settings of the run.
     progress : callable, optional
-        Called with each finished cell, its result and how many are left in its stage.
+        Called with each finished cell, its result and the number of cells left in its stage.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def _data(experiment: Experiment, run: Run, made_up: Path) -> Path | None:
 
 
 def _run_panel(panel: Panel, run: Run, folder: Path | None, progress: Progress | None) -> None:
-    """Search first, then trials: which point they use is known only afterwards.
+    """Run the search first, then the trials, which use the best point of the search.
 
     Trials come in turn for all rows, so that a run that is stopped has pairs to compare.
     """

@@ -23,7 +23,7 @@ TEST_SHARE, VALID_SHARE = 0.2, 0.2  # of the whole, and of what is then left: 64
 LEE_VALID_SHARE = 0.1
 # Each of three parts needs a positive.
 FEWEST_POSITIVES = 10
-# From one seed to the next, a stretch of time moves on by so much of the whole.
+# From one seed to the next, a stretch of time moves by this share of the whole.
 STRETCH_STEP = 0.1
 BRIGHTEST = 255.0
 # Tables of the data folder that no paper uses: "tabular/multiclass/glass", "covertype/covertype", ...
@@ -57,7 +57,7 @@ class Split:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
     @property
@@ -68,7 +68,7 @@ class Split:
 
 
 class _Loaded(NamedTuple):
-    """What every source boils down to."""
+    """The common form of all data sets."""
 
     values: Any
     targets: Any
@@ -120,12 +120,12 @@ def load_split(
     how: str = "random",
     seed: int = 0,
 ) -> Split:
-    """A data set, split and scaled; the same rows for the same seed.
+    """Load a data set, split and scaled; equal seeds give equal rows.
 
     Parameters
     ----------
     data : str
-        As in :class:`~papers.experiments.design.Panel`.
+        Name of the data set; see :class:`~papers.experiments.design.Panel`.
     folder : Path or None
         The data folder.
     verify : bool, default=True
@@ -141,7 +141,7 @@ def load_split(
     how : {"random", "time"}, default="random"
         Test rows at random, or a stretch of a fifth of the time that moves on by a tenth with each seed.
     seed : int, default=0
-        Of the split; the papers have one split.
+        Seed of the split; the papers have one split.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def load_split(
     else:
         train, valid, test = _split_rows(rows, targets, samples, fixed_test, valid_share, seed)
     if negatives_each is not None:
-        # Test rows are thinned as well, but from all that there are: a handful of positives would tell nothing.
+        # Test rows are thinned as well, but from all that there are: a handful of positives would not be informative.
         train, valid, test = (
             _thinned(part, targets, negatives_each, seed) for part in (train, valid, test)
         )

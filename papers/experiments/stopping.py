@@ -1,4 +1,4 @@
-"""When training cools, and when it ends."""
+"""Rules for cooling and for the end of training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Patience:
         self.patience, self.best, self.waited = patience, float("inf"), 0
 
     def step(self, value: float) -> None:
-        """Take in a value to be minimised."""
+        """Record a value to be minimised."""
         self.waited = 0 if value < self.best else self.waited + 1
         self.best = min(value, self.best)
 
@@ -29,27 +29,27 @@ class _Patience:
         return self.waited >= self.patience
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes while it runs."""
+        """Return the state as a dictionary."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         self.best, self.waited = state["best"], state["waited"]
 
 
 class _Scheduled:
-    """A temperature that falls with the epochs, whatever the validation rows say; over when it has arrived."""
+    """A temperature that falls with the epochs, regardless of validation rows; finished at its last value."""
 
     def __init__(self, schedule: Callable[[int], float], epochs: int) -> None:
         self.schedule, self.epochs, self.epoch = schedule, epochs, 0
 
     @property
     def temperature(self) -> float:
-        """That of the present epoch."""
+        """The temperature of the current epoch."""
         return self.schedule(self.epoch)
 
     def step(self, _: float) -> None:
-        """One epoch has passed."""
+        """Count one epoch."""
         self.epoch += 1
 
     @property
@@ -58,26 +58,26 @@ class _Scheduled:
         return self.epoch >= self.epochs
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes while it runs."""
+        """Return the state as a dictionary."""
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         self.epoch = state["epoch"]
 
 
 def stopping_for(plan: Any) -> Any:
-    """What decides on temperature and end under ``plan``.
+    """Make the object that sets the temperature and the end of training under ``plan``.
 
     Parameters
     ----------
     plan : Plan
-        Of :mod:`papers.experiments.training`.
+        A plan of :mod:`papers.experiments.training`.
 
     Returns
     -------
     object
-        With ``step(value)``, ``finished``, ``temperature``, ``state_dict`` and ``load_state_dict``.
+        An object with ``step(value)``, ``finished``, ``temperature``, ``state_dict`` and ``load_state_dict``.
     """
     if not plan.annealed:
         return _Patience(plan.patience)

@@ -28,28 +28,28 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pandas")
 def has_results(experiment: Experiment, run: Run) -> bool:
     """Whether any trial of ``experiment`` is finished."""
     book = run.book
-    # What has no panels needs no training.
+    # An experiment without panels needs no training.
     return not experiment.panels or any(
         _done(panel, method, run, book) for panel in experiment.panels for method in panel.methods
     )
 
 
 def summarise(experiment: Experiment, run: Run, *, command: str) -> dict[str, Any]:
-    """Everything that is shown, as numbers and words.
+    """Summarise an experiment in numbers and words.
 
     Parameters
     ----------
     experiment : Experiment
-        What was run.
+        The experiment.
     run : Run
-        How.
+        The settings of the run.
     command : str
-        What a person types to get the same.
+        The command that runs the experiment.
 
     Returns
     -------
     dict
-        Ready for JSON. Rows that were not run have no figure of ours.
+        The summary, ready for JSON. Rows that were not run have no figure of ours.
     """
     book = run.book
     panels = [_panel(experiment, panel, run, book) for panel in experiment.panels]
@@ -111,7 +111,7 @@ def _row(
     point = chosen_point(panel, method, run, book)
     searched = [book.find(run.cell(panel, method, p, 0)) for p in grid_points(effort) if p != point]
     results = list(done.values())
-    # A test is compared with nothing.
+    # Results of a smoke test are not compared with the paper.
     published = {} if run.scale == "smoke" else panel.published.get(method, {})
     return {
         "method": method,

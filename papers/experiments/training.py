@@ -30,12 +30,12 @@ WARM = ("network", "optimizer")
 
 @dataclass(frozen=True)
 class Plan:
-    """How one network is trained.
+    """The settings of training one network.
 
     Attributes
     ----------
     batch_size, learning_rate : number
-        As searched by the papers.
+        Hyper-parameters, which the papers search.
     max_epochs, patience : int
         The limit of epochs, and how many without a lower validation loss end training.
     optimizer : {"adamw", "adam", "sgd"}
@@ -57,7 +57,7 @@ class Plan:
         Which epoch is kept: the one with the lowest validation loss, as in the papers, or with the highest validation
         F1, or the last.
     precision : {"float32", "bfloat16"}
-        Of the network's own arithmetic; the loss is computed in float32 either way.
+        Precision of the network's arithmetic; the loss is always computed in float32.
     max_steps : int, optional
         The largest number of batches in an epoch.
     max_valid : int, optional
@@ -94,7 +94,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What training left behind: the lowest validation loss (its network is loaded), and how long it took.
+    """The result of training: the lowest validation loss (its weights are loaded), and the time it took.
 
     ``finished`` is False where the limit of epochs ended it.
     """
@@ -121,17 +121,18 @@ def train_network(
     Parameters
     ----------
     network : Module
-        Rows to logits.
+        A network from rows to logits.
     criterion : callable
-        Logits and targets to a 0-d loss; with ``plan.annealed`` it has a temperature.
+        A function from logits and targets to a 0-d loss; with ``plan.annealed`` it has a temperature.
     split : Split
         The data.
     plan : Plan
-        How.
+        The settings.
     seed : int
-        Of the order of rows.
+        Seed of the order of rows.
     checkpoint : Path, optional
-        A file that is written every few minutes. If it exists, training resumes from it and ends with the same weights.
+        A file that is written every few minutes. If it exists, training resumes from it and ends with the same
+        weights.
     warm_start : Path, optional
         A file with the network as the epochs of cross-entropy left it. Losses that start from the same network share
         it: the first one writes it, the others begin there, with the same result. Not for ``select="loss"``, where
@@ -200,20 +201,20 @@ class _UnderWay:
             self.stopping.step(value)
 
     def save(self, path: Path) -> None:
-        """Write it, unless the last file is younger than two minutes."""
+        """Write a checkpoint, unless the last one is younger than two minutes."""
         if is_due(path):
             save_checkpoint(path, self._document(STATEFUL), self.generator)
 
     def load(self, path: Path) -> None:
-        """Go on from there."""
+        """Continue from a checkpoint."""
         self._take(load_checkpoint(path, self.generator), STATEFUL)
 
     def save_warm(self, path: Path) -> None:
-        """Write what cross-entropy left, for every loss that starts there."""
+        """Write the network after cross-entropy, for every loss that starts there."""
         save_checkpoint(path, self._document(WARM), self.generator)
 
     def load_warm(self, path: Path) -> None:
-        """Start there."""
+        """Start from a network that :meth:`save_warm` wrote."""
         self._take(load_checkpoint(path, self.generator), WARM)
         if self.plan.select == "last":
             self.lowest = float("inf")

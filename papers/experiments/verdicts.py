@@ -26,9 +26,9 @@ __all__ = [
     "sides",
 ]
 
-# Differences of less than this are no differences to anybody who uses a classifier.
+# Smaller differences do not matter in practice.
 MARGIN = 0.02
-# Fewer pairs have no interval worth the name.
+# With fewer pairs, an interval is meaningless.
 FEWEST = 3
 # The papers' trials; their deviations are over initial weights.
 PRINTED_TRIALS = 10
@@ -54,12 +54,12 @@ def paired_gap(method: Mapping[int, float], rival: Mapping[int, float] | float) 
     method : mapping
         Score of each trial.
     rival : mapping or float
-        The same of the other row, or a number to compare with.
+        Score of each trial of the other row, or a number to compare with.
 
     Returns
     -------
     Gap or None
-        None where fewer than three pairs exist.
+        The difference; None if there are fewer than three pairs.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def printed_gap(method: Figure, rival: Figure) -> Gap:
 
 
 def sides(gap: Gap) -> tuple[str, ...]:
-    """Everything that may be said of a gap; empty where its interval cannot tell.
+    """Return the statements that hold for a gap; none if its interval is inconclusive.
 
     Examples
     --------
@@ -118,16 +118,16 @@ def sides(gap: Gap) -> tuple[str, ...]:
 
 
 def claim_verdict(expected: str, theirs: Gap | None, ours: Gap | None) -> str:
-    """One word for a claim.
+    """Return one word for a claim.
 
     Parameters
     ----------
     expected : str
-        As in :class:`~papers.experiments.design.Claim`.
+        What the paper says; see :class:`~papers.experiments.design.Claim`.
     theirs : Gap or None
         The paper's difference, where it printed both figures.
     ours : Gap or None
-        Ours.
+        Our difference.
 
     Returns
     -------

@@ -37,8 +37,8 @@ class Darknet19(nn.Module):
     width : float, default=1.0
         Factor of all channel counts, for runs without a GPU; say so where a result is shown.
     dropout : float, default=0.0
-        Of whole channels before the last convolution. YOLOv2's network has none; EAST searches over 0.25 and 0.5 and
-        does not say where it stands.
+        Dropout rate of whole channels before the last convolution. YOLOv2's network has none; EAST searches over 0.25
+        and 0.5 and does not say where it stands.
 
     Notes
     -----

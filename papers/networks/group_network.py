@@ -72,7 +72,7 @@ def frame_graph(positions: Tensor, angles: Tensor, targets: Tensor | None = None
 
 
 class _Round(MessagePassing):  # type: ignore[misc]
-    """One exchange of messages: edges look at their ends, then people at their edges."""
+    """One round of message passing: edges are updated from their ends, then people from their edges."""
 
     def __init__(self, hidden: int) -> None:
         # The mean, not the sum: steps must not grow with the number of people, or a metric as loss runs into
@@ -170,7 +170,7 @@ def _both_directions(edge_index: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _shared(nodes: Tensor, pairs: Tensor) -> Tensor:
-    """What two people have in common, whichever is named first."""
+    """Combine the features of two people, independently of their order."""
     return nodes[pairs[0]] + nodes[pairs[1]]
 
 

@@ -45,8 +45,12 @@ def btg_network(num_features: int, num_outputs: int = 1, *, dropout: float = 0.5
 
     Parameters
     ----------
-    num_features, num_outputs, dropout
-        As in :func:`east_network`; one logit and a dropout of 0.5 are theirs.
+    num_features : int
+        Columns of the table.
+    num_outputs : int, default=1
+        Logits: 1 for a single positive-class logit, as in the paper, or the number of classes.
+    dropout : float, default=0.5
+        In [0, 1); the default is the paper's.
 
     Returns
     -------

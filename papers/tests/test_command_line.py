@@ -130,6 +130,6 @@ def test_a_full_disk_is_said_in_one_sentence(room, tmp_path):
     done = start("run", "btg-table4", "--scale", "smoke", "--out", tmp_path, preexec_fn=limit)
     _, err = done.communicate(timeout=300)
     assert done.returncode == 1, err
-    assert "no room left" in err
+    assert "no disk space left" in err
     assert "continue with the same command" in " ".join(err.split())
     assert not [path for path in tmp_path.rglob("*") if path.suffix in {".part", ".png"}]
