@@ -40,8 +40,8 @@ def show(name, labels):
 # %%
 # A classifier that you trust
 # ---------------------------
-# Logistic regression picks the more probable class. A patient who is ill with 40 per cent counts as healthy, so it
-# finds few of those who matter.
+# Logistic regression picks the more probable class. A patient with a probability of 40 per cent counts as healthy, so
+# it finds few of those who matter.
 
 classifier = make_pipeline(StandardScaler(), LogisticRegression())
 show("more probable class", classifier.fit(X_train, y_train).predict(X_test))
@@ -50,7 +50,7 @@ show("more probable class", classifier.fit(X_train, y_train).predict(X_test))
 # Decide by the metric
 # --------------------
 # The classifier stays as it is. :class:`eastward.TunedDecisionClassifierCV` predicts each training row by a copy that
-# was fitted without it, and looks for the threshold that F1 wants.
+# was fitted without it, and looks for the best threshold for F1.
 
 tuned = ew.TunedDecisionClassifierCV(classifier, "f1_macro", random_state=0).fit(X_train, y_train)
 print(tuned.summary())
@@ -69,8 +69,8 @@ show("recall promised", tuned.predict(X_test))
 # %%
 # Leave unclear patients to a doctor
 # ----------------------------------
-# The classifier decides at least 80 per cent of the patients. It leaves those to a doctor for whom a mistake is most
-# likely.
+# The classifier decides at least 80 per cent of the patients. It leaves the others to a doctor: those for whom a
+# mistake is most likely.
 
 tuned.decide_by("f1_macro", subject_to="coverage >= 0.8")
 labels = tuned.predict(X_test)
@@ -92,8 +92,8 @@ show("networks", network.predict(X_test))
 # %%
 # What you have seen
 # ------------------
-# One metric, named once, decided everything. On this table most of the gain is the decision, as on most small tables;
-# :func:`eastward.compare` finds out what suits yours.
+# One metric, named once, decided everything. On this table most of the gain comes from the decision, as on most small
+# tables. :func:`eastward.compare` finds out what suits yours.
 
 figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
 bars = axes.barh(list(scores), list(scores.values()), color=["#888888", *["#0072B2"] * 3])

@@ -2,7 +2,7 @@
 The step and the memberships
 ============================
 
-From a probability vector to a soft decision: the two functions on which everything else stands.
+Two functions turn a probability vector into a soft decision. Everything else is built on them.
 """
 
 import matplotlib.pyplot as plt
@@ -13,9 +13,9 @@ import eastward as ew
 # %%
 # The step
 # --------
-# How far does a probability lie above a threshold? At temperature 0.2 the step is almost a straight line; towards
-# zero it becomes the jump that a decision is. The sigmoid is the alternative. It does not reach 0 and 1 at the ends
-# unless it is cold.
+# How far does a probability lie above a threshold? At temperature 0.2 the step is almost a straight line. Towards zero
+# it becomes the jump of a hard decision. The sigmoid is the alternative. It reaches 0 and 1 at the ends only if the
+# temperature is low.
 
 p = torch.linspace(0, 1, 501)
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
@@ -32,8 +32,8 @@ plt.show()
 # %%
 # Memberships
 # -----------
-# For one sample with several classes the threshold is the mean of the two largest probabilities, and the steps of all
-# classes are normalised. Cooling turns a cautious opinion into the arg max.
+# If a sample has several classes, the threshold is the mean of its two largest probabilities, and the steps of all
+# classes are divided by their sum. Cooling turns a soft decision into the arg max.
 
 probabilities = torch.tensor([[0.45, 0.35, 0.15, 0.05]])
 for temperature in (0.2, 0.1, 0.02, 0.002):

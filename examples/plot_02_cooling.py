@@ -42,8 +42,8 @@ def true_score(model, data):
 # %%
 # First cross-entropy
 # -------------------
-# Started from scratch on data like these, the surrogate can settle for the frequent classes and stay there. A
-# cross-entropy solution is the advised starting point.
+# From scratch on data like these, the network can settle for the frequent classes and stay there. So start from a
+# cross-entropy solution.
 
 model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 3))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -57,7 +57,7 @@ start = copy.deepcopy(model)
 # %%
 # Then the metric, while it cools
 # -------------------------------
-# Whoever owns the loop sets the temperature. The best model is kept by the *true* metric on validation data.
+# The loop sets the temperature. We keep the model with the best *true* metric on validation data.
 
 loss = ew.EASTLoss("f1_macro", temperature=0.2)
 schedule = ew.annealing.geometric_schedule(0.2, 0.97)
@@ -79,7 +79,7 @@ print(f"aligned:       test macro-F1 {true_score(best_model, test):.3f}")
 # %%
 # What happened
 # -------------
-# Warm, the surrogate underrates the model, yet has a slope worth following. Cold, it is the metric.
+# At a high temperature the surrogate underrates the model, but has a useful slope. At a low one it is the metric.
 
 soft, hard, temperature = zip(*history, strict=True)
 figure, (upper, lower) = plt.subplots(
@@ -96,8 +96,8 @@ plt.show()
 # %%
 # Is it the training, or only the decision?
 # -----------------------------------------
-# An honest comparison gives cross-entropy the same chance: offsets on its logits, tuned for macro-F1 on the validation
-# data. That is a strong baseline: here the two end level.
+# A fair comparison gives cross-entropy the same chance: offsets on its logits, tuned for macro-F1 on the validation
+# data. That is a strong baseline, and here the two end level.
 
 
 def shifted(offsets):

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 import eastward as ew
 
 # %%
-# Long-tailed digits: 140 images of one digit, 12 of another, geometric in between; noise makes them hard to tell apart.
+# Long-tailed digits: from 140 images of one digit down to 12 of another. Noise makes them hard to tell apart.
 
 X, y = load_digits(return_X_y=True)
 random = np.random.default_rng(0)
@@ -29,7 +29,7 @@ train = np.concatenate(
 test = np.setdiff1d(np.arange(len(y)), train)
 
 # %%
-# A small network keeps the example quick; the curves are means over its five folds.
+# A small network keeps the example quick. The curves are means over its five folds.
 
 model = ew.EASTClassifier("f1_macro", hidden=(32,), max_epochs=60, batch_size=128, random_state=0)
 model.fit(X[train], y[train])
@@ -54,9 +54,9 @@ bottom.set_xlabel("epoch of the aligned stage")
 plt.show()
 
 # %%
-# What the loss says and what the metric says draw together. At temperature zero they would be equal, but there the loss
-# has no slope, so the ladder ends at 0.05. (With half as many images of the rarest digit the network stops predicting
-# it, and the collapse guard warms up again: ``report_["notes"]`` says so.)
+# Loss and metric approach each other. At temperature zero they would be equal, but there the loss has no slope, so the
+# ladder ends at 0.05. (With half as many images of the rarest digit, the network stops predicting it. The collapse
+# guard then raises the temperature again, and ``report_["notes"]`` says so.)
 
 for record in (aligned[0], aligned[-1]):
     gap = record["valid_score"] - (1 - record["valid_loss"])

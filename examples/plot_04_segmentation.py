@@ -2,8 +2,8 @@
 Segmentation by intersection over union
 =======================================
 
-A small convolutional network colours pictures of discs, squares and crosses. Judged is the intersection over union
-(IoU, the Jaccard index) of each class, averaged. After a common start with cross-entropy, three losses go on:
+A small convolutional network segments pictures of discs, squares and crosses. It is judged by the mean intersection
+over union (IoU, the Jaccard index) of the classes. All runs start with cross-entropy. Then we compare three losses:
 cross-entropy, Dice, and the metric itself.
 """
 
@@ -22,8 +22,8 @@ SIZE, CLASSES = 32, 4
 NAMES = ["background", "disc", "square", "cross"]
 
 # %%
-# Pictures: at most one of each shape, crosses small and rare, all of them under noise. Border pixels of the picture are
-# labelled -100, which every loss here passes over.
+# Each picture has at most one of each shape, under noise. Crosses are small and rare. Pixels at the border of the
+# picture are labelled -100, which every loss here ignores.
 
 
 def pictures(count, seed):
@@ -50,7 +50,7 @@ def pictures(count, seed):
 train, test = pictures(160, seed=0), pictures(80, seed=1)
 
 # %%
-# The network, and Dice as people write it: one minus the mean over classes of twice the overlap, in probabilities.
+# The network, and Dice as it is usually written: one minus the mean Dice coefficient of the classes, in probabilities.
 
 
 def network():
@@ -70,8 +70,8 @@ def dice(logits, targets):
 
 
 # %%
-# All three take ``(N, C, H, W)`` logits and ``(N, H, W)`` labels. The first epochs are cross-entropy's for everybody:
-# from scratch, losses of whole classes tend to give up a rare one. The metric is cooled while it trains.
+# All three take ``(N, C, H, W)`` logits and ``(N, H, W)`` labels. All start with some epochs of cross-entropy, because
+# from scratch, losses of whole classes tend to give up a rare one. The metric is cooled during training.
 
 losses = {
     "cross-entropy": nn.CrossEntropyLoss(ignore_index=-100),
@@ -101,7 +101,7 @@ models = {
 }
 
 # %%
-# What comes of it on pictures that no network has seen.
+# The result on pictures that no network has seen.
 
 
 def class_iou(model):
@@ -120,7 +120,7 @@ for name, values in found.items():
     print(f"{name:<14} mean IoU {values.mean():.3f}   ({each})")
 
 # %%
-# One picture, its truth, and what each network makes of it.
+# One picture, its true labels, and the prediction of each network.
 
 shown = 3
 figure, grid = plt.subplots(2, 3, figsize=(7.2, 5), layout="constrained")
@@ -148,6 +148,6 @@ axis.legend()
 plt.show()
 
 # %%
-# One seed and pictures made up for the purpose: do not take the numbers for more. With thinner, paler crosses the
-# metric and cross-entropy tied, and after a start of two epochs only the metric gave up a class. A common start that is
-# long enough is what the comparison rests on.
+# This is one seed on made-up pictures, so the numbers prove little. With thinner, paler crosses the metric and
+# cross-entropy tied. With a start of only two epochs, the metric alone gave up a class, so the start has to be long
+# enough.

@@ -2,9 +2,9 @@
 Text with the Hugging Face Trainer
 ==================================
 
-A small transformer, with random weights and nothing to download, tells spam from other messages and is judged by the
-F1 of spam. ``metric_loss`` goes where the Trainer takes a loss, and scales it for accumulated micro-batches; the
-annealing is a callback, and ``compute_metrics`` has the same name as the loss.
+A small transformer tells spam from other messages and is judged by the F1 of spam. It starts with random weights, so
+there is nothing to download. ``metric_loss`` is passed to the Trainer as its loss, and scales itself for accumulated
+micro-batches. Annealing is a callback, and ``compute_metrics`` takes the same metric name as the loss.
 """
 
 import os
@@ -30,8 +30,8 @@ torch.set_num_threads(1)
 WORDS, LENGTH = 2000, 24
 
 # %%
-# Messages: the SMS Spam Collection, if the folder ``EASTWARD_DATA`` has it as ``text/sms_spam.parquet``, otherwise made
-# up ones, one in ten of them spam, in which no word is certain and some labels are wrong.
+# The messages are the SMS Spam Collection, if the folder ``EASTWARD_DATA`` has it as ``text/sms_spam.parquet``.
+# Otherwise they are made up: one in ten is spam, no word is certain, and some labels are wrong.
 
 
 def made_up_messages(count=2400):
@@ -42,7 +42,7 @@ def made_up_messages(count=2400):
     texts = []
     for is_spam in spam:
         words = list(random.choice(everyday, random.integers(5, 14)))
-        # A lure is no proof: other messages have one of them now and then.
+        # A lure is no proof: other messages sometimes have one, too.
         extra = random.integers(2, 5) if is_spam else int(random.random() < 0.1)
         words += list(random.choice(lures, extra))
         random.shuffle(words)
@@ -94,9 +94,8 @@ def tiny_bert():
 
 
 # %%
-# The Trainer with cross-entropy, the model's own loss, and then with F1 from where cross-entropy ended. The metric
-# wants large batches: four micro-batches of 64 make one step, and ``running`` lets each of them see its predecessors'
-# confusion matrix.
+# First the Trainer uses cross-entropy, the model's own loss, then F1 from where cross-entropy ended. The metric needs
+# large batches. So four micro-batches of 64 make one step, and ``running`` adds the confusion matrices of earlier ones.
 
 
 def trained(model, epochs, learning_rate, **more):
@@ -138,8 +137,8 @@ print(f"F1 of spam, test messages: cross-entropy {first[-1]:.3f}, then by F1 {se
 print(f"temperature at the end: {float(loss.loss.temperature):.3f}")
 
 # %%
-# Epoch by epoch. One split and one seed: this shows how it is done. Where cross-entropy has converged, as on the made
-# up messages, the metric may bring nothing more.
+# Epoch by epoch. This is one split and one seed, to show how it is done. Where cross-entropy has converged, as on the
+# made-up messages, the metric may bring nothing more.
 
 figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axis.plot(range(1, len(first) + 1), first, marker="o", label="cross-entropy")

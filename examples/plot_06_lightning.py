@@ -2,8 +2,8 @@
 A Lightning module that trains by its metric
 ============================================
 
-The module holds an ``EASTLoss``; a callback cools it, remembers the temperature in checkpoints, and logs the surrogate
-and the true metric of everything the loss is called on.
+The module holds an ``EASTLoss``. A callback cools it, keeps the temperature in checkpoints, and logs the surrogate and
+the true metric of every batch on which the loss is called.
 """
 
 import logging
@@ -79,10 +79,10 @@ class Classifier(LightningModule):
 
 
 # %%
-# Training as usual. ``accumulate_grad_batches`` and several devices work as they do with any loss: the matrix of a
-# batch is summed over processes, and ``EASTLoss(..., running=0.9)`` bridges micro-batches. The schedule counts the
-# Trainer's epochs, so cooling waits for the warm ones. The same module with cross-entropy to the end is what to compare
-# with: it has as many epochs and the same learning rates.
+# Train as usual. Several devices need no change, because the loss sums its matrix over processes. With
+# ``accumulate_grad_batches``, use ``EASTLoss(..., running=0.9)``. The schedule counts the Trainer's epochs, so cooling
+# begins after those of cross-entropy. For comparison, the same module trains with cross-entropy to the end, for as many
+# epochs and with the same learning rates.
 
 WARM, EPOCHS = 50, 75
 cooling = ew.annealing.geometric_schedule(0.2, 0.9)
@@ -112,7 +112,7 @@ print(
 )
 
 # %%
-# Surrogate and metric draw together while the loss cools. One seed: this shows how it is done.
+# Surrogate and metric approach each other while the loss cools. This is one seed, to show how it is done.
 
 surrogate, metric = zip(*aligned.curve, strict=True)
 figure, axis = plt.subplots(figsize=(7, 3.5), layout="constrained")

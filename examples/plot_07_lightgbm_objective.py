@@ -2,8 +2,8 @@
 LightGBM with a metric as its objective
 =======================================
 
-LightGBM's own cross-entropy is trained first; further rounds of trees then minimise one minus the soft F1 from there.
-Watched is the true F1 of held-out rows, and training stops when it no longer rises.
+LightGBM trains with its own cross-entropy first. Further rounds of trees then minimise one minus the soft F1. Training
+stops when the true F1 of held-out rows no longer rises.
 """
 
 import lightgbm
@@ -27,7 +27,7 @@ X_valid, X_test, y_valid, y_test = train_test_split(
 )
 
 # %%
-# Cross-entropy, 60 rounds. With its own objective LightGBM hands out probabilities, and the evaluation has to know.
+# Cross-entropy, 60 rounds. With its own objective LightGBM returns probabilities, so we tell the evaluation.
 
 common = {"verbosity": -1, "num_threads": 1, "num_leaves": 15, "metric": "none", "seed": 0}
 first = {}
@@ -43,8 +43,8 @@ base = lightgbm.train(
 )
 
 # %%
-# Aligned rounds start at the raw scores of that model, for training and for held-out rows. With an objective of one's
-# own LightGBM hands out raw scores.
+# Aligned rounds start at the raw scores of that model, for training and for held-out rows. With a custom objective,
+# LightGBM returns raw scores.
 
 second = {}
 train = lightgbm.Dataset(X_train, y_train, init_score=base.predict(X_train, raw_score=True))
@@ -79,7 +79,7 @@ plt.show()
 
 # %%
 # ``EASTBoostingClassifier`` does this with cross-validation instead of one split, keeps aligned rounds only if they
-# help there, and tunes the decision. Test rows have been seen by none of them.
+# help there, and tunes the decision. No model has seen the test rows.
 
 
 def f1_of(decisions):

@@ -2,9 +2,9 @@
 Fine-tuning from saved weights: six kinds of questions
 ======================================================
 
-Questions ask for a description, an entity, a person, a place, a number or, rarely, an abbreviation, and the judge is
-the mean F1 over the six. A small transformer is trained with cross-entropy and saved; the metric then fine-tunes
-what is read from that folder, as one would with weights from elsewhere. Nothing is downloaded.
+Questions ask for a description, an entity, a person, a place, a number or, rarely, an abbreviation. The metric is the
+mean F1 over these six classes. A small transformer is trained with cross-entropy and saved. We then load it from its
+folder, as you would load any weights, and fine-tune it with the metric. Nothing is downloaded.
 """
 
 import os
@@ -35,8 +35,8 @@ WORDS, LENGTH = 4000, 16
 KINDS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 
 # %%
-# Questions: those of TREC (Li and Roth, 2002), if the folder ``EASTWARD_DATA`` has them as ``text/trec.parquet``,
-# otherwise made up ones, in which the first words hint at the kind and are sometimes wrong.
+# The questions are those of TREC (Li and Roth, 2002), if the folder ``EASTWARD_DATA`` has them as
+# ``text/trec.parquet``. Otherwise they are made up: the first words hint at the kind, and are sometimes wrong.
 
 OPENINGS = {
     "ABBR": ["what does", "what is the abbreviation of", "what is the full form of"],
@@ -130,9 +130,9 @@ def class_scores(trainer):
 
 
 # %%
-# First cross-entropy, the model's own loss, and the weights go to a folder. Then the same weights twice: with more
-# cross-entropy, and with the metric as ``compute_loss_func``, for as many epochs at the same learning rate. The metric
-# accumulates two micro-batches for each step; ``running`` lets each of them see its predecessors' confusion matrix.
+# First we train with cross-entropy, the model's own loss, and save the weights. Then these weights are trained twice:
+# with more cross-entropy, and with the metric as ``compute_loss_func``, for as many epochs at the same learning rate.
+# The metric accumulates two micro-batches for each step, and ``running`` adds the confusion matrices of earlier ones.
 
 torch.manual_seed(0)
 config = BertConfig(
@@ -173,8 +173,8 @@ print(
 )
 
 # %%
-# One split and one seed: what is seen here is how it is done, and no evidence of a gain. Ask ``compare``, or run
-# several seeds, for that.
+# This is one split and one seed. It shows how it is done, and is no evidence of a gain. For that, ask ``compare``, or
+# run several seeds.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 epochs = np.arange(1, 1 + len(curves[0]))

@@ -1,10 +1,10 @@
 """
-Tags of tokens, with padding that does not exist
+Tags of tokens, with padding that does not count
 ================================================
 
-Every word of a sentence gets a tag: name, place, date, or nothing at all. Sentences differ in length, so they are
-padded, and padding is labelled -100. The judge is the mean F1 of the four tags, in which the many words without a tag
-count no more than the few dates.
+Every word of a sentence gets a tag: name, place, date, or none. Sentences differ in length, so they are padded, and
+padding is labelled -100. The metric is the mean F1 of the four tags, in which the many words without a tag count no
+more than the few dates.
 """
 
 import copy
@@ -21,8 +21,8 @@ torch.set_num_threads(1)
 TAGS = ["nothing", "name", "place", "date"]
 
 # %%
-# Made up sentences. Words of a kind often follow their cue ("met", "in", "on"), but cues also stand alone, and half of
-# the words belong to two kinds, so that the neighbours must decide.
+# The sentences are made up. Words of a kind often follow their cue ("met", "in", "on"), but cues also stand alone. Half
+# of the words belong to two kinds, so the network has to look at their neighbours.
 
 CUES = {"name": "met", "place": "in", "date": "on"}
 SHARES = {"name": 0.08, "place": 0.05, "date": 0.015}
@@ -65,7 +65,7 @@ print({tag: int((test[1] == k).sum()) for k, tag in enumerate(TAGS)})
 
 # %%
 # A small network over the words gives ``(N, C, L)`` logits for ``(N, L)`` labels, the shapes of
-# ``torch.nn.CrossEntropyLoss``. Whatever stands at a padded place changes nothing:
+# ``torch.nn.CrossEntropyLoss``. The logits at padded places change nothing:
 
 
 class Tagger(nn.Module):
@@ -90,7 +90,7 @@ print(
 )
 
 # %%
-# Cross-entropy for a start; from there cross-entropy again, and the metric.
+# Both runs start with cross-entropy. Then one goes on with it, and the other takes the metric.
 
 
 def train_more(model, loss, epochs, learning_rate):
@@ -123,7 +123,7 @@ for name, values in found.items():
     print(f"{name:<14} macro-F1 {values.mean():.3f}")
 
 # %%
-# F1 of each tag. One seed and sentences made up for the purpose: this shows how it is done.
+# F1 of each tag. This is one seed on made-up sentences, to show how it is done.
 
 figure, axis = plt.subplots(figsize=(7, 3), layout="constrained")
 for position, (name, values) in enumerate(found.items()):

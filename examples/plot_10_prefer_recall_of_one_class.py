@@ -2,8 +2,8 @@
 Prefer the recall of one class
 ==============================
 
-A β for one class alone moves that class along its precision-recall trade-off. The classes it is confused with pay for
-it; the others hardly notice.
+A β for one class moves that class along its precision-recall trade-off. The classes that it is confused with pay for
+it, and the others hardly change.
 """
 
 import matplotlib.pyplot as plt

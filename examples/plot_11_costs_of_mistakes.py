@@ -2,9 +2,9 @@
 Costs of mistakes
 =================
 
-When mistakes have prices, the metric is the mean cost. Three ways to get there: arg max, a decision that is tuned for
-the cost on held-out rows, and a network trained for the cost. On a table this small and this linear the second is hard
-to beat.
+If mistakes have prices, the metric is the mean cost. We compare three ways: arg max, a decision that is tuned for the
+cost on held-out rows, and a network trained for the cost. On a table this small and this linear, the second is hard to
+beat.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 import eastward as ew
 
 # %%
-# Breast cancer, with features blurred until mistakes happen. Class 0 is malignant: to miss one costs 20, a false
-# alarm 1.
+# Breast cancer, with features blurred until mistakes happen. Class 0 is malignant. Missing it costs 20, and a false
+# alarm costs 1.
 
 X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X) + np.random.default_rng(0).normal(0, 2.0, X.shape)
@@ -32,7 +32,7 @@ def mean_cost(predicted):
 
 
 # %%
-# A logistic regression by arg max, the same with a tuned decision, and a network for the cost.
+# A logistic regression by arg max, a logistic regression with a tuned decision, and a network for the cost.
 
 plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
 tuned = ew.TunedDecisionClassifierCV(
@@ -57,7 +57,7 @@ axes.set_xlabel("mean cost on test patients")
 plt.show()
 
 # %%
-# What changes is where the mistakes are: false alarms, which cost 1, replace misses, which cost 20.
+# The mistakes change places: false alarms, which cost 1, replace misses, which cost 20.
 
 for name, model in (("arg max", plain), ("tuned", tuned), ("network", network)):
     predicted = model.predict(X_test)

@@ -3,8 +3,7 @@ Tune the decision of a forest
 =============================
 
 A random forest on long-tailed data hardly ever predicts the rare classes: their probabilities are small, and arg max
-asks who is largest. Offsets in the logarithm of the probabilities, tuned for macro-F1 on rows that the trees did not
-see, repair that in seconds.
+picks the largest. A decision tuned for macro-F1, on rows that the trees did not see, repairs that in seconds.
 """
 
 import matplotlib.pyplot as plt
@@ -54,7 +53,7 @@ right.set(xlabel="digit, from frequent to rare", ylabel="value of a hit", xticks
 plt.show()
 
 # %%
-# On the right is the diagonal of the decision matrix: what it is worth to be right about a class, which grows towards
-# the rare ones. ``print(tuned.decision_)`` says the whole rule in words.
+# On the right is the diagonal of the decision matrix: what it is worth to be right about a class. It grows towards the
+# rare ones. ``print(tuned.decision_)`` says the whole rule in words.
 
 print(tuned.decision_)

@@ -13,7 +13,7 @@ import torch
 import eastward as ew
 
 # %%
-# Two classes, three per cent positives, a linear model that knows something already.
+# Two classes, three per cent positives, and a linear model that has already learnt something.
 
 torch.manual_seed(0)
 count, rate = 4096, 0.03
@@ -48,7 +48,7 @@ for name, chosen in options.items():
     curves[name] = cosines
 
 # %%
-# ``exact_backward`` sums the matrices of micro-batches first: whatever their size, the gradient is that of all rows.
+# ``exact_backward`` sums the matrices of micro-batches first. So the gradient is that of all rows, whatever their size.
 
 model = torch.nn.Linear(5, 1)
 with torch.no_grad():
@@ -65,8 +65,8 @@ curves["exact_backward, micro-batches of that size"] = exact
 print("micro-batches of 16: cosine", round(float(exact[0]), 6))
 
 # %%
-# All three. A decayed sum of past batches changes the *size* and the *point* of the gradient; each single batch still
-# knows only its own rows, so a noisy batch stays noisy.
+# With ``running``, the gradient is taken at a decayed sum of past batches. But each batch still knows only its own
+# rows, so a noisy batch stays noisy.
 
 figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for (name, cosines), colour in zip(curves.items(), ("#0072B2", "#E69F00", "0.4"), strict=True):

@@ -2,8 +2,8 @@
 What happens to calibration
 ===========================
 
-Cross-entropy asks for true probabilities, a metric asks for good decisions. A network trained for macro-F1 is a better
-judge and a worse bookmaker. ``compare`` prints both numbers for that reason; this example draws them.
+Cross-entropy asks for true probabilities, and a metric asks for good decisions. A network trained for macro-F1 decides
+better, but its own probabilities are worse. So ``compare`` prints both numbers, and this example draws them.
 """
 
 import matplotlib.pyplot as plt
@@ -44,13 +44,13 @@ axes.legend(frameon=False)
 plt.show()
 
 # %%
-# Both state about what is true: probabilities are calibrated on held-out rows. The decision that F1 wants is another
-# matter: it says "positive" long before one half, and ``decision_`` says from where on.
+# Both give roughly true probabilities, because they are calibrated on held-out rows. The best decision for F1 is
+# different: it says "positive" long before one half, and ``decision_`` says from where on.
 
 print(models["trained for F1"].decision_)
 
 # %%
-# So more rows are called positive than are.
+# So more rows are called positive than are positive.
 
 share = np.mean(y_test)
 for name, model in models.items():

@@ -24,7 +24,7 @@ for label, kept in enumerate(np.geomspace(1, 0.15, 8)):
 X, X_test, Y, Y_test = train_test_split(X, Y, test_size=0.5, random_state=0)
 
 # %%
-# The same network with binary cross-entropy, the same with a threshold tuned for each label, and trained for macro-F1
+# One network in three ways: with binary cross-entropy, with a threshold tuned for each label, and trained for macro-F1
 # before its thresholds are tuned.
 
 settings = {
@@ -53,4 +53,4 @@ axes.legend(frameon=False)
 plt.show()
 
 # %%
-# Nearly all of the gain is the decision, as so often: a rare label is seldom more likely than not.
+# Nearly all of the gain comes from the decision, because a rare label is seldom more likely than not.

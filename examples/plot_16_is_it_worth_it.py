@@ -2,8 +2,8 @@
 Is it worth it?
 ===============
 
-``compare`` runs methods on the same splits and says what the differences are worth. Its last sentences are the answer:
-what to use, how sure that is, and what it costs elsewhere.
+``compare`` runs methods on the same splits and says what the differences are worth. It ends with the answer: what to
+use, how sure that is, and what it costs elsewhere.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +33,8 @@ result = ew.compare(
 print(result)
 
 # %%
-# The same as a picture: what each method gains over the baseline, with the interval that overlapping splits deserve.
-# All of them hold zero: four splits of these data cannot tell the methods apart, and the verdict says so.
+# The picture shows what each method gains over the baseline, with intervals that account for overlapping splits.
+# All intervals contain zero. Four splits of these data cannot tell the methods apart, and the verdict says so.
 
 rows = [row for row in result.to_dict()["methods"] if row["name"] != "cross_entropy_tuned"]
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")

@@ -2,9 +2,9 @@
 Ranking: area under the curve
 =============================
 
-Some are judged by no decision at all but by the order of scores. ``AUROCLoss`` sums soft counts over a grid of
-thresholds, as *Bridging the Gap* does; ``AveragePrecisionLoss`` looks at the top of the list. Cross-entropy that has
-converged ranks well already, so that is what they have to be compared with.
+Some models are judged by the order of their scores, not by decisions. ``AUROCLoss`` sums soft counts over a grid of
+thresholds, as *Bridging the Gap* does. ``AveragePrecisionLoss`` looks at the top of the list. Cross-entropy that has
+converged ranks well already, so we compare them with that.
 """
 
 import copy
@@ -44,8 +44,8 @@ def areas(network):
 
 
 # %%
-# All losses start from the same network, which cross-entropy has trained, and have as many epochs from there. Five
-# initial weights show how much is chance.
+# All losses start from the same network, trained with cross-entropy, and then train for equally many epochs. Five seeds
+# show how much is chance.
 
 losses = {
     "cross-entropy": lambda z, t: nn.functional.binary_cross_entropy_with_logits(z, t.float()),
@@ -65,8 +65,8 @@ for name, values in found.items():
     print(f"{name:22} AUROC {auroc:.3f}  average precision {precision:.3f}")
 
 # %%
-# Level here, within what the initial weights make of them; ``AUROCLoss``, which counts all thresholds alike, gives a
-# little of the average precision away. Use a ranking loss where cross-entropy has a reason to rank badly, and look.
+# The losses are level here, within the spread of the seeds. ``AUROCLoss`` counts all thresholds alike and loses a
+# little average precision. Try a ranking loss where cross-entropy has a reason to rank badly.
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
 for column, (axes, title) in enumerate(zip(panels, ("AUROC", "average precision"), strict=True)):

@@ -2,9 +2,9 @@
 Align a network of your own
 ===========================
 
-A small network is trained by cross-entropy on long-tailed digits. :func:`eastward.align` takes it, the two loaders and
-the metric, and returns a network whose largest logit is the decision that the metric wants. ``prior="balanced"`` says
-that the test has all classes alike, though the training data have not.
+A small network is trained with cross-entropy on long-tailed digits. :func:`eastward.align` takes it, two loaders and
+the metric. It returns a network whose largest logit is the best decision for the metric. ``prior="balanced"`` says
+that all classes are equally frequent in the test, unlike in the training data.
 """
 
 import torch
@@ -19,7 +19,7 @@ import eastward as ew
 # %%
 # Long-tailed training rows
 # -------------------------
-# From 100 pictures of a zero down to eight of a nine; half of the data are the balanced test.
+# There are 100 images of a zero, fewer of each next digit, and eight of a nine. Half of the data are the balanced test.
 
 torch.manual_seed(0)
 pictures, digits = load_digits(return_X_y=True)
@@ -69,7 +69,7 @@ print(f"class weights  {macro_f1(weighted(X[test]).argmax(1)):.3f}")
 # %%
 # Aligned
 # -------
-# The network that was given is not changed: ``result.model`` is a new one.
+# Your network is not changed; ``result.model`` is a new one.
 
 result = ew.align(plain, train, valid, "f1_macro", prior="balanced", learning_rate=2e-3)
 print(result)
@@ -78,7 +78,7 @@ print(f"aligned        {macro_f1(result.decide(result.model(X[test]))):.3f}")
 # %%
 # Who gains
 # ---------
-# Rare classes are found more often. Class weights do that, too; here the two are about level.
+# Rare classes are found more often. Class weights achieve that, too; here the two are about level.
 
 
 def recalls(decisions):

@@ -2,8 +2,8 @@
 Other class frequencies: priors
 ===============================
 
-A decision is tuned where a fifth of the rows are positive, and used where one in fifty is. ``with_prior`` tunes it for
-the new frequencies without a single new label, and ``estimate_prior`` finds them on unlabelled rows.
+A decision is tuned on data where a fifth of the rows are positive, and used where one in fifty is. ``with_prior`` tunes
+it for the new frequencies without any new label, and ``estimate_prior`` finds them on unlabelled rows.
 """
 
 import warnings
@@ -34,8 +34,8 @@ decision = ew.tune_decision(held_out, truth, "f1", classes=["no", "yes"])
 print(decision)
 
 # %%
-# New rows with other frequencies: the old decision, the same one adjusted to estimated frequencies, and one adjusted to
-# the true ones.
+# New rows have other frequencies. We compare the old decision, one adjusted to estimated frequencies, and one adjusted
+# to the true ones.
 
 shares = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 scores = {"as tuned": [], "frequencies estimated": [], "frequencies known": []}

@@ -2,8 +2,8 @@
 Leave the unclear rows to a human: abstention
 =============================================
 
-Some rows are better left to somebody who knows. Say what that costs, or what share must be decided, and the decision
-picks the rows for which a mistake is most likely.
+Some rows are better left to an expert. Say what that costs, or what share of rows must be decided. The decision then
+leaves out the rows for which a mistake is most likely.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ classifier = LogisticRegression(C=0.001, max_iter=500).fit(X, y)
 held_out, test = classifier.predict_proba(X_held), classifier.predict_proba(X_test)
 
 # %%
-# The cheaper the human, the more is left to him. Undecided rows are marked -1.
+# The less a human costs, the more rows are left undecided. Undecided rows are marked -1.
 
 costs = np.array([0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
 coverage, accuracy = [], []

@@ -3,7 +3,7 @@ Which columns matter for your metric
 ====================================
 
 A column matters if the metric falls when its values are shuffled among held-out rows. The report shows this with
-intervals; here is the function behind it.
+intervals, and this example shows the function behind it.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ for column in columns[:3]:
     print(f"{column['name']:>4}  {column['mean']:.3f}  {np.round(column['interval'], 3)}")
 
 # %%
-# Columns whose interval is above zero matter with confidence.
+# If the whole interval is above zero, the column matters.
 
 figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
 means = np.array([column["mean"] for column in columns])

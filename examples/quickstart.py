@@ -1,10 +1,10 @@
-"""Cross-entropy, class weights and an aligned stage side by side: same network, batches and number of epochs.
+"""Compare cross-entropy, class weights and an aligned stage, with the same network, batches and number of epochs.
 
-The data ship inside scikit-learn: 442 diabetes patients, ten measurements each; the positive class is the fifth whose
-disease progressed most, and the metric is its F1. The classes overlap, so cross-entropy seldom dares to predict the
-rare one, while the metric rewards finding it. The aligned network spends its first epochs on class weights, which find
-it too often, and the rest on the metric, as `AlignmentSchedule` says: what to minimise, at which temperature, and which
-weights to average.
+The data ship with scikit-learn: 442 diabetes patients with ten measurements each. The positive class is the fifth whose
+disease progressed most, and the metric is its F1. The classes overlap, so cross-entropy seldom predicts the rare one,
+although the metric rewards finding it. The aligned network spends its first epochs on class weights, which find the
+rare class too often, and the rest on the metric. `AlignmentSchedule` says what to minimise, at which temperature, and
+which weights to average.
 """
 
 import copy
