@@ -115,8 +115,8 @@ class AverageWeights(Callback):
     """A callback that ends a stage at the mean of its last weights (stochastic weight averaging).
 
     Integer buffers keep their last value. The running statistics of batch norm are averaged like weights, which is
-    exact for means and close for variances. If the user or the collapse guard ends a stage before averaging begins,
-    each member returns to its best validation score, which may be that of the start.
+    exact for means and close for variances. The user or the collapse guard may end a stage before averaging begins.
+    Then each member returns to its best validation score, which may be that of the start.
     """
 
     def __init__(self, stage: Stage) -> None:

@@ -82,7 +82,7 @@ class ParquetTable:
         """Raise an error if the table does not have the column."""
         if name not in self.schema.names:
             near = _checks.near_misses(name, self.schema.names)
-            advice = near or f"The table has {', '.join(self.schema.names[:12])}."
+            advice = near or f"It has {', '.join(self.schema.names[:12])}."
             _checks.fail(CALLER, argument, "a column of the table", repr(name), advice)
 
     def columns_without(self, names: Sequence[str]) -> list[str]:
