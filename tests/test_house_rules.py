@@ -59,6 +59,7 @@ PUBLIC = (
     ".ranking",
     ".reporting",
     ".theory",
+    ".training",
 )
 # Each takes a second or more to import.
 INTEGRATIONS = ("lightning", "mlflow", "onnx", "skorch", "torchmetrics", "transformers")

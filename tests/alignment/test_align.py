@@ -255,7 +255,7 @@ def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     assert same(resumed.model.state_dict(), whole.model.state_dict())
     values = [[stage["value"] for stage in one.report["stages"]] for one in (whole, resumed)]
     assert values[0] == values[1]
-    with pytest.raises(ValueError, match="of another run"):
+    with pytest.raises(ValueError, match="from another run"):
         ew.align(network, train, valid, checkpoint=tmp_path, **{**options, "random_state": 1})
 
 

@@ -138,23 +138,23 @@ CASES = {
     "a gap in a later batch": (
         lambda: rows(valid_loader=with_gap()),
         ValueError,
-        r"valid_loader .* makes numbers; got a batch of which it makes 3 NaN\. Look for gaps",
+        r"valid_loader .* returns numbers; got a batch for which it returns 3 NaN\. Look for missing",
     ),
     "names that the model does not know": (
         lambda: rows(train_loader=of_words()),
         ValueError,
-        r"train_loader .* the model takes; got .*'pixels'\. Pass forward=",
+        r"train_loader .* the model accepts; got .*'pixels'\. Pass forward=",
     ),
     "sharded": (
         lambda: rows(fabric=sharded()),
         ValueError,
-        r"fabric .* DDP or ModelParallelStrategy; got one with FSDPStrategy\. Take .* fully_shard",
+        r"fabric .* DDP or ModelParallelStrategy; got one with FSDPStrategy\. Use .* fully_shard",
     ),
     "no module": (lambda: rows(model=lambda x: x), TypeError, r"model .* torch.nn.Module; got"),
     "probabilities": (
         lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1))),
         ValueError,
-        r"model .* ends in a linear layer; got one whose output none of its 2 .* no softmax.* head='added'",
+        r"model .* ends in a linear layer; got one whose output comes from none of its 2 .* no softmax.* head='added'",
     ),
     "probabilities with a head added": (
         lambda: rows(model=nn.Sequential(mlp(3), nn.Softmax(1)), head="added"),
@@ -164,12 +164,12 @@ CASES = {
     "a head whose weights are computed": (
         lambda: rows(model=nn.Sequential(*mlp(3)[:2], weight_norm(nn.Linear(16, 3)))),
         ValueError,
-        r"none of its 1 linear layers makes.* head='added'",
+        r"comes from none of its 1 linear layers\..* head='added'",
     ),
     "a head added in place": (
         lambda: rows(head="added", inplace=True),
         ValueError,
-        r"inplace of align must be False with head='added'; got True\. Take result\.model",
+        r"inplace of align must be False with head='added'; got True\. Use result\.model",
     ),
     "a head added to another call": (
         lambda: rows(head="added", forward=lambda model, x: model(x)),
@@ -199,12 +199,12 @@ CASES = {
     "a network that cannot be copied": (
         lambda: rows(model=remembering()),
         ValueError,
-        r"model .* can be copied; got .* copy\.deepcopy says: Only Tensors created .*\. Detach",
+        r"model .* can be copied; got .* copy\.deepcopy refuses: Only Tensors created .*\. Detach",
     ),
     "frozen head": (
         lambda: rows(model=frozen_head()),
         ValueError,
-        r"frozen weights.*requires_grad_",
+        r"head of align must be trainable; got '2' with frozen weights.*requires_grad_",
     ),
     "half precision": (
         lambda: rows(model=mlp(3).bfloat16()),
@@ -224,7 +224,7 @@ CASES = {
     "data set of one pass": (
         lambda: rows(train_loader=of_one_pass()),
         TypeError,
-        r"train_loader .* repeatable; got one of a Once whose rows are used up .* begin anew",
+        r"train_loader .* repeatable; got a loader of a Once whose rows are used up .* start over",
     ),
     "loader that is used up": (
         lambda: rows(train_loader=used_up()),
@@ -239,12 +239,12 @@ CASES = {
     "nothing labelled": (
         lambda: rows(train_loader=unlabelled()),
         ValueError,
-        r"train_loader .* at least one labelled row; got none",
+        r"train_loader .* at least one labelled row; got one without labels",
     ),
     "soft labels": (
         lambda: rows(train_loader=soft_labels()),
         ValueError,
-        r"targets of align must be class indices, or zeros and ones; got 0\.5 among them\. Decide",
+        r"targets of align must be class indices, or zeros and ones; got values such as 0\.5\. Choose",
     ),
     "no loader": (
         lambda: rows(valid_loader=3),
@@ -266,7 +266,7 @@ CASES = {
     "validation without a class": (
         lambda: rows(valid_loader=without_class()),
         ValueError,
-        r"valid_loader .* every class of training; got no row of class \[2\]\. Cut it",
+        r"valid_loader .* every class of training; got no row of class \[2\]\. Split it",
     ),
     "targets of another shape": (
         lambda: rows(train_loader=[(torch.zeros(4, 6), torch.zeros(4, 2).long())]),

@@ -140,9 +140,9 @@ def test_estimators_take_groups_and_fewer_groups_mean_fewer_folds():
 @pytest.mark.parametrize(
     ("estimator", "groups", "sentence"),
     [
-        (EASTClassifier(max_epochs=1), np.zeros(ROWS), "must be two groups at least; got 1"),
+        (EASTClassifier(max_epochs=1), np.zeros(ROWS), "must be at least two groups; got 1"),
         (EASTClassifier(max_epochs=1), np.arange(5), r"groups of .* must be of shape"),
-        (EASTEnsembleClassifier(), np.zeros(ROWS), "must be two groups at least"),
+        (EASTEnsembleClassifier(), np.zeros(ROWS), "must be at least two groups"),
     ],
 )
 def test_groups_that_cannot_be_split_are_refused(estimator, groups, sentence):

@@ -85,7 +85,7 @@ def test_the_folder_is_made(tmp_path, table):
 
 
 OTHER_RUN = (
-    r"checkpoint of fit must be of the same data, parameters and version; got training\.ckpt of"
+    r"checkpoint of fit must be from the same data, parameters and version; got training\.ckpt from"
 )
 
 

@@ -65,6 +65,6 @@ def test_batch_norm_is_warned_of_and_counts_each_row_once():
         objective="metric", batch_size=24, effective_batch=96, max_epochs=1, max_steps=1
     )
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    with pytest.warns(UserWarning, match="batch norm normalises each micro-batch by itself"):
+    with pytest.warns(UserWarning, match="batch norm normalises each micro-batch separately"):
         trained(stage, folds=1, members=SoloMember(module, 3))
     assert int(module[1].num_batches_tracked) == 4

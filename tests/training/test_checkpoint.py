@@ -108,7 +108,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     train(tmp_path)
     message = (
-        r"checkpoint of fit must be of the same data, parameters and version; got training\.ckpt"
+        r"checkpoint of fit must be from the same data, parameters and version; got training\.ckpt"
     )
     with pytest.raises(ValueError, match=message):
         load_checkpoint(tmp_path / "training.ckpt", "another run")

@@ -215,7 +215,7 @@ def test_what_cannot_be_streamed_is_named(labelled, tmp_path):
         small().fit(folder, "lbl")
     with pytest.raises(ValueError, match="must be the name of a column"):
         small().fit(folder, np.zeros(3))
-    with pytest.raises(FileNotFoundError, match="not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         small().fit(tmp_path / "nowhere.parquet", "label")
     with pytest.raises(ValueError, match=r"n_folds of EASTClassifier.fit must be 'auto' or 1"):
         small(n_folds=3).fit(folder, "label")

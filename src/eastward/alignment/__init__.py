@@ -1,7 +1,7 @@
-"""Align a user's trained network with the metric that judges it.
+"""Align a trained network with the metric that judges it.
 
-:func:`eastward.align` does everything; :class:`AlignmentSchedule` is its plan for your own training loop. Import the
-function from ``eastward``, so that the schedule needs nothing but torch.
+:func:`eastward.align` does everything in one call. :class:`AlignmentSchedule` is its plan for your own training loop.
+Import ``align`` from ``eastward``, because it needs more than torch; the schedule does not.
 """
 
 from eastward.alignment.schedule import AlignmentSchedule, ScheduleRun

@@ -1,7 +1,8 @@
-"""A linear layer behind the logits of a network that does not end in one.
+"""A linear layer after the logits of a network that does not end in one.
 
-The head of some networks is no linear layer that can be changed: its weights are normalised (a classifier of cosines),
-parametrised or scaled. A linear layer behind their logits, the identity at first, is a head as good as any for `align`.
+Some networks do not end in a linear layer that can be changed, because its weights are normalised (a cosine
+classifier), parametrised or scaled. Then `align` puts a linear layer after the logits, which starts as the identity,
+and uses it as the head.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from eastward.alignment.heads import Layout, layout_of
 __all__ = ["ADDED", "WithHead", "with_added_head"]
 
 ADDED = "added"
-# Sums of probabilities may differ from one by rounding.
+# Rounding may move a sum of probabilities this far from one.
 ROUNDING = 1e-3
 
 
 class WithHead(nn.Module):
-    """A network, and a linear layer that takes its logits and returns as many.
+    """A network followed by a linear layer that takes its logits and returns as many.
 
     Parameters
     ----------
     network : Module
-        Returns logits.
+        A network that returns logits.
     layout : Layout
-        Where the classes are in its output.
+        Shape of its output, with the axis of the classes.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class WithHead(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, *inputs: Any, **named: Any) -> Tensor:
-        """Compute logits in the shape of the network's."""
+        """Compute logits with the shape of the network's own."""
         logits = logits_in(self.network(*inputs, **named))
         if self.layout.single:
             found: Tensor = self.head(logits.unsqueeze(-1)).squeeze(-1)
@@ -61,7 +62,7 @@ class WithHead(nn.Module):
 
 
 def with_added_head(network: nn.Module, batch: Batch) -> WithHead:
-    """Put a linear layer behind the logits of a network; ``batch`` shows their shape."""
+    """Put a linear layer after the logits of a network; ``batch`` shows their shape."""
     with torch.no_grad():
         output = output_of_loaded(network, batch, None, argument="train_loader", number=1)
     layout = layout_of(output, batch.targets, classes_last=True)
@@ -70,7 +71,7 @@ def with_added_head(network: nn.Module, batch: Batch) -> WithHead:
 
 
 def _check_logits(output: Tensor, layout: Layout) -> None:
-    """Refuse probabilities, of which a linear layer makes no logits."""
+    """Refuse probabilities, because a linear layer cannot turn them into logits."""
     inside = bool(((output >= 0) & (output <= 1)).all())
     if not (layout.single or layout.labels):
         sums = output.sum(layout.class_axis)

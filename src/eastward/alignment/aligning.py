@@ -1,4 +1,4 @@
-"""`align`: take a user's trained network and a metric, in one call."""
+"""`align`: adapt a trained network to a metric, in one call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from eastward.training.launch import in_processes, processes_to_start
 
 __all__ = ["align"]
 
-# A larger difference between validation and training frequencies is worth a note.
+# If validation and training frequencies differ by more than this, the report says so.
 FAR_FROM_TRAINING = 0.1
 
 
@@ -77,83 +77,88 @@ def align(
 
     There are up to three stages. Each is kept only if validation rows prefer it:
 
-    1. ``decision``: logits are calibrated and shifted to the class frequencies that count,
-       :math:`+\log \pi' - \log \pi`, and the best decision for the metric is tuned on them;
-    2. ``head``: starting from that decision, only the last linear layer is trained by the metric, on features computed
-       once;
-    3. ``network``: the whole network is trained by the metric, and then its head again.
+    1. ``decision``: the logits are calibrated and shifted to the class frequencies that count,
+       :math:`+\log \pi' - \log \pi`. Then the best decision for the metric is tuned on validation rows.
+    2. ``head``: starting from that decision, only the last linear layer is trained for the metric. Its features are
+       computed once.
+    3. ``network``: the whole network is trained for the metric, and then its head again.
 
     Parameters
     ----------
     model : Module
-        Trained, and ending in a linear layer (or a convolution of one pixel) whose output, the logits, it returns. It
-            is not changed, unless ``inplace``.
+        A trained network that ends in a linear layer (or a 1 × 1 convolution) and returns its output, the logits. It
+        is not changed, unless ``inplace``.
     train_loader, valid_loader : DataLoader or iterable
-        Repeatable. Batches are ``(inputs, targets)``, ``(inputs, targets, sample_weight)``, mappings with ``labels``
-        (the model is called with the rest as keyword arguments), or objects with ``y``. Targets: class indices
-        ``(N,)`` or ``(N, ...)``, zeros and ones for a single logit, or ``(N, L)`` indicators of labels.
+        Loaders that can be iterated repeatedly. A batch is a tuple ``(inputs, targets)`` or
+        ``(inputs, targets, sample_weight)``, a mapping with ``labels``, or an object with ``y``. The other entries of a
+        mapping are keyword arguments of the model. Targets are class indices ``(N,)`` or ``(N, ...)``, zeros and ones
+        for a single logit, or ``(N, L)`` indicators of labels.
     metric : str, Metric or callable, default="f1_macro"
         The metric that judges the network.
     prior : None, "balanced" or array-like, default=None
-        The class frequencies that count: those of the training rows (None), equal ones (``"balanced"``, the usual test
-        of long-tailed learning), or ``(C,)`` numbers that sum to one. Validation rows are weighted to them, so a
-        validation set cut from the training data works for all.
+        The class frequencies that count. None means those of the training rows, and ``"balanced"`` equal ones, the
+        usual test of long-tailed learning. Other frequencies are ``(C,)`` numbers that sum to one. Validation rows are
+        weighted to these frequencies, so a validation set taken from the training data works in all cases.
     subject_to : str or sequence of str, optional
-        Constraints that the decision keeps, as in :func:`eastward.tune_decision`.
-    confidence, abstain_cost, classes
-        As in :func:`eastward.tune_decision`.
+        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+    confidence : float, default=0.95
+        Confidence at which each constraint must hold.
+    abstain_cost : float, optional
+        The cost, in units of the metric, of leaving a row undecided. By default, every row is decided.
+    classes : sequence, optional
+        Names of the classes in the order of the outputs, for ``subject_to`` and for printing.
     stages : sequence of str, default=("decision", "head", "network")
         The stages to try.
     refit : bool, default=False
-        If the network stage is kept, train it again on training and validation rows together. No rows are left to judge
-        the result. The head always learns from both.
+        If the network stage is kept, train it again on training and validation rows together. Then no rows are left to
+        judge the result. The head always learns from both.
     evidence : float, default=0
-        Keep a stage if its gain on validation rows exceeds this many standard errors: 0 asks for a better value, 1 for
-        a clear gain. The head and the network are judged by the metric of soft decisions, where rows near the boundary
-        count in part. Hard counts of a few hundred rows cannot tell two networks apart.
+        Keep a stage if its gain on validation rows exceeds this many standard errors. With 0, any gain is enough; 1
+        requires a clear gain. The head and the network are judged by the metric of soft decisions, where rows near the
+        boundary count in part. Hard counts of a few hundred rows cannot tell two networks apart.
     head : str, optional
-        Path of the last linear layer, such as ``"classifier.fc"``. By default it is the layer that outputs the logits.
-        ``"added"`` puts a linear layer behind the logits of a network that does not end in one (normalised weights, for
-        example); ``result.model`` is then the network with that layer.
+        Path of the last linear layer, such as ``"classifier.fc"``. By default, it is the layer that outputs the logits.
+        ``"added"`` puts a linear layer after the logits of a network that does not end in one, for example because its
+        weights are normalised. ``result.model`` is then the network with that layer.
     forward : callable, optional
-        ``(model, inputs) -> logits``, for a model with its own way of being called.
+        A function ``(model, inputs) -> logits``, for a model that cannot be called as ``model(inputs)``.
     ignore_index : int, default=-100
         Targets with this value are left out.
     epochs : int, default=12
-        Epochs of the network stage.
+        Number of epochs in the network stage.
     learning_rate : float, default=1e-3
-        The learning rate that the network was trained with; the network stage takes a fifth of it.
+        The learning rate with which the network was trained; the network stage uses a fifth of it.
     weight_decay : float, default=1e-4
         Weight decay of AdamW in the network stage.
     batch_size : int, optional
-        Rows of a stratified batch; by default the loader's batch size, but at least 256.
+        Number of rows in a stratified batch. By default, it is the batch size of the loader, but at least 256.
     max_rows : int, default=200000
-        Keep features of at most this many rows (pixels, tokens); rare classes stay.
+        Keep the features of at most about this many rows (or pixels, or tokens). Rows of rare classes are kept first.
     devices : int, default=1
-        Processes that train the network stage together, as in :class:`eastward.EASTClassifier`.
+        Number of processes that train the network stage together, as in :class:`eastward.EASTClassifier`.
     precision : default="32-true"
         Precision of Lightning Fabric; ``"bf16-mixed"`` computes in bfloat16.
     fabric : Fabric, optional
-        Your own launched Lightning Fabric, instead of ``devices`` and ``precision``: one device, DDP, or
+        Your own launched Lightning Fabric, instead of ``devices`` and ``precision``. It can have one device, DDP, or
         ``ModelParallelStrategy`` with a function that calls ``fully_shard`` (FSDP 2).
     checkpoint : path, optional
-        A folder. If a call is killed, call it again: it continues after the last finished epoch and ends with
+        Folder for checkpoints. If a call is killed, repeat it: it continues after the last finished epoch and ends with
         identical weights.
     inplace : bool, default=False
-        Load the result into ``model`` as well. A model that is sharded already cannot be copied, so it needs True.
+        Load the result into ``model`` as well. A model that is already sharded cannot be copied, so it needs True.
     verbose : int, default=0
-        1 shows a progress bar (log lines outside a terminal).
+        1 shows a progress bar in a terminal, and log lines elsewhere.
     random_state : int, default=0
         Seed of everything random; torch's own generator stays unchanged.
 
     Returns
     -------
     Alignment
-        Has ``model``, ``decision`` and ``report``; ``print`` shows what each stage gained.
+        The aligned ``model``, its ``decision`` and a ``report``; ``print`` shows what each stage gained.
 
     Notes
     -----
-    A stage that learns from validation rows does so without the fold that judges it, so the report shows held-out
+    When a stage learns from validation rows, it leaves out the fold that judges it, so the report shows held-out
     values. Batch norm keeps its statistics in the network stage. Ctrl-C ends the current stage and returns the best
     result so far.
 
@@ -224,14 +229,14 @@ def _aligned(
                 if stage in options["stages"]:
                     run_stage(work, stage)
         except KeyboardInterrupt:
-            work.notes.append("Stopped by hand; the best so far is kept")
+            work.notes.append("Stopped by hand; the best result so far is kept")
         return _concluded(work)
 
 
 def _prepared(
     model: nn.Module, train: Any, valid: Any, metric: Any, fabric: Any, options: dict[str, Any]
 ) -> Work:
-    """Prepare what the stages share: head, features of all rows, frequencies, judge and start."""
+    """Prepare what the stages share: the head, the features of all rows, frequencies, judge and start."""
     base = placed(model, fabric, options)
     first = as_batch(next(iter(train)))
     first = first._replace(inputs=fabric.to_device(first.inputs))
@@ -285,7 +290,9 @@ def _judged(held: HeadRows, target: Tensor) -> Tensor:
     missing = torch.nonzero((target > 0) & (held.class_mass(len(target)) <= 0)).flatten().tolist()
     if missing:
         got = f"no row of {'class' if len(missing) == 1 else 'classes'} {missing[:10]}"
-        advice = "Cut it from the training data by class (stratified), so that each has a row."
+        advice = (
+            "Split it from the training data with stratification, so that every class has a row."
+        )
         _checks.fail(CALLER, "valid_loader", "a loader with every class of training", got, advice)
     return judged_weight(held, target)
 
@@ -293,22 +300,22 @@ def _judged(held: HeadRows, target: Tensor) -> Tensor:
 def _start(
     weights: HeadWeights, judge: Judge, believed: Tensor, target: Tensor, options: dict[str, Any]
 ) -> Decided:
-    """Tune the decision on validation rows, where all training starts."""
+    """Tune the decision on validation rows; all training starts from it."""
     if judge.rows.targets.dim() > 1:
         return decide_labels(weights, judge)
     return decide_classes(weights, judge, believed, target, options["classes"])
 
 
 def _note_frequencies(work: Work, held: HeadRows) -> None:
-    """Add a note if validation and training rows differ in frequencies and ``prior`` is not given."""
+    """Add a note if ``prior`` is None and the class frequencies of validation and training rows differ."""
     if work.head.layout.labels or work.options["prior"] is not None:
         return
     mass = held.class_mass(work.judge.size)
     distance = float((mass / mass.sum() - work.frequencies).abs().sum() / 2)
     if distance > FAR_FROM_TRAINING + 0.5 * (work.judge.size / len(held)) ** 0.5:
         work.notes.append(
-            "Validation rows have other class frequencies than training rows and are weighted to those; "
-            "pass prior= the frequencies that the network is judged by"
+            "Validation and training rows have different class frequencies, so validation rows are weighted to those "
+            "of training; if the network is judged by other frequencies, pass them as prior="
         )
 
 

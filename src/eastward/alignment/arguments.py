@@ -1,4 +1,4 @@
-"""Checks of the options of ``align``, before rows are read and anything is trained."""
+"""Check the options of ``align`` before it reads rows and trains anything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_names(size: int, labels: bool, options: Mapping[str, Any]) -> None:
     """Check the names of classes and the constraints on them, once the number of outputs is known."""
     names = options["classes"]
     if names is not None and len(tuple(names)) != size:
-        got = f"{len(tuple(names))} for {size} outputs"
+        got = f"{len(tuple(names))} names for {size} outputs"
         _checks.fail(CALLER, "classes", "one name for each output of the network", got)
     if not labels:
         parse_constraints(CALLER, options["subject_to"], size, names)
@@ -75,8 +75,8 @@ def _check_numbers(options: Mapping[str, Any]) -> None:
 
 
 def _check_added(options: Mapping[str, Any]) -> None:
-    """Check that a layer can be added: the user's model cannot take it, nor a user's way of calling it."""
-    advice = "Take result.model, which has the layer."
+    """Refuse options that do not work with an added layer, which is not part of the user's model."""
+    advice = "Use result.model, which has the layer."
     if options["inplace"]:
         _checks.fail(CALLER, "inplace", f"False with head={ADDED!r}", True, advice)
     if options["forward"] is not None:

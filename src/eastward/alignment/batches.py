@@ -1,8 +1,8 @@
 """Read inputs, targets and weights from a user's loader, whatever kind of batch it yields.
 
-A batch is a tuple ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``, a mapping with ``labels`` as Hugging
-Face's collators make it, or an object with ``y`` as PyTorch Geometric makes it. A data set with an index can be read
-in any order, which stratified batches need. Anything else is read in the loader's order.
+A batch is a tuple ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``, a mapping with ``labels`` (Hugging
+Face), or an object with ``y`` (PyTorch Geometric). A data set with an index can be read in any order, which stratified
+batches need. All other data sets are read in the order of the loader.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ CALLER = "align"
 TARGET_KEYS = ("labels", "label", "targets", "target")
 
 Forward: TypeAlias = Callable[[nn.Module, Any], Any]
-"""``(model, inputs) -> logits``, for a model with its own way of being called."""
+"""A function ``(model, inputs) -> logits``, for a model that cannot be called as ``model(inputs)``."""
 
 
 class Batch(NamedTuple):
-    """Inputs as the model takes them, targets, weights of the rows, and whether inputs are keyword arguments."""
+    """Inputs of the model, targets, weights of the rows, and whether inputs are keyword arguments."""
 
     inputs: Any
     targets: Tensor
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 
 def as_batch(raw: Any) -> Batch:
-    """Take apart what a loader yielded.
+    """Split a batch of a loader into inputs, targets and weights.
 
     Examples
     --------
@@ -61,7 +61,9 @@ def as_batch(raw: Any) -> Batch:
         key = next((name for name in TARGET_KEYS if name in raw), None)
         if key is None:
             got = f"a mapping with {list(raw)}"
-            _checks.fail(CALLER, "loader", f"one whose mappings hold one of {TARGET_KEYS}", got)
+            _checks.fail(
+                CALLER, "loader", f"one whose mappings have one of the keys {TARGET_KEYS}", got
+            )
         weight = raw.get("sample_weight")
         rest = {name: raw[name] for name in raw if name not in (key, "sample_weight")}
         return Batch(rest, _targets(raw[key]), weight, by_name=True)
@@ -70,7 +72,7 @@ def as_batch(raw: Any) -> Batch:
     if isinstance(getattr(raw, "y", None), Tensor):
         return Batch(raw, raw.y)
     expected = "one that yields (inputs, targets), (inputs, targets, sample_weight) or a mapping"
-    advice = "Wrap it in a generator class that yields such batches."
+    advice = "Wrap it in a class whose __iter__ yields such batches."
     return _checks.fail(CALLER, "loader", expected, _checks.describe(raw), advice, error=TypeError)
 
 
@@ -86,7 +88,7 @@ def output_of(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor
 def output_of_loaded(
     model: nn.Module, batch: Batch, forward: Forward | None, *, argument: str, number: int
 ) -> Tensor:
-    """Compute the logits of batch ``number`` of a loader; if the model cannot take it, say which it is."""
+    """Compute the logits of batch ``number`` of a loader, or name the batch that the model refuses."""
     try:
         found = _called(model, batch, forward)
     except torch.OutOfMemoryError:
@@ -94,9 +96,9 @@ def output_of_loaded(
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         words = " ".join(str(error).split())[:300]
         shape = f" of shape {tuple(batch.inputs.shape)}" if isinstance(batch.inputs, Tensor) else ""
-        got = f"batch {number}{shape}, for which it raised {type(error).__name__}: {words}"
+        got = f"batch {number}{shape}, for which the model raised {type(error).__name__}: {words}"
         advice = "Pass forward=lambda model, inputs: ... to call the model in its own way."
-        _checks.fail(CALLER, argument, "a loader whose batches the model takes", got, advice)
+        _checks.fail(CALLER, argument, "a loader whose batches the model accepts", got, advice)
     return logits_in(found)
 
 
@@ -107,7 +109,7 @@ def _called(model: nn.Module, batch: Batch, forward: Forward | None) -> Any:
 
 
 def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> Tensor:
-    """Find the logits in a model's output: a tensor, an object with ``logits``, or the first of a tuple.
+    """Find the logits in the output of a model: a tensor, an object with ``logits``, or the first of a tuple.
 
     Examples
     --------
@@ -125,14 +127,17 @@ def logits_in(output: Any, *, caller: str = CALLER, argument: str = "model") -> 
         found = getattr(output, "logits", None)
     if not isinstance(found, Tensor):
         names = f" with {list(output)}" if isinstance(output, Mapping) else ""
-        got = f"a {type(output).__name__}{names}"
+        got = f"an output of type {type(output).__name__}{names}"
         advice = "Pass forward=lambda model, inputs: logits." if caller == CALLER else ""
-        _checks.fail(caller, argument, "an output with logits", got, advice)
+        expected = (
+            "a network that returns logits" if argument == "model" else "an output with logits"
+        )
+        _checks.fail(caller, argument, expected, got, advice)
     return found
 
 
 def check_loader(argument: str, loader: Any) -> None:
-    """Check that a loader is an iterable that can be repeated and is not empty."""
+    """Check that a loader is not empty and can be iterated repeatedly."""
     expected = "a DataLoader, or another iterable of batches"
     if not isinstance(loader, Iterable) or isinstance(loader, str | Tensor | Mapping):
         _checks.fail(CALLER, argument, expected, _checks.describe(loader), error=TypeError)
@@ -141,23 +146,23 @@ def check_loader(argument: str, loader: Any) -> None:
         got = f"a {type(loader).__name__}, which is used up after one pass"
         _checks.fail(CALLER, argument, "repeatable", got, advice, error=TypeError)
     rows: Any = getattr(loader, "dataset", None)
-    # One that returns itself may begin anew.
+    # A data set whose __iter__ returns the data set itself may still start over.
     if isinstance(rows, IterableDataset) and _shared_iterator(rows):
-        advice = "Let its __iter__ begin anew each time, or keep its rows in a list."
-        got = f"one of a {type(rows).__name__} whose rows are used up after one pass"
+        advice = "Let its __iter__ start over each time, or keep its rows in a list."
+        got = f"a loader of a {type(rows).__name__} whose rows are used up after one pass"
         _checks.fail(CALLER, argument, "repeatable", got, advice, error=TypeError)
     if next(iter(loader), None) is None:
         _checks.fail(CALLER, argument, "a loader with at least one batch", "an empty one")
 
 
 def _shared_iterator(rows: Any) -> bool:
-    """Whether every pass over a data set goes on with the same iterator."""
+    """Return whether every pass over a data set continues with the same iterator."""
     first = iter(rows)
     return first is not rows and first is iter(rows)
 
 
 def has_index(loader: Any) -> bool:
-    """Whether rows can be fetched by number, in any order."""
+    """Return whether rows can be fetched by number, in any order."""
     return (
         isinstance(loader, DataLoader)
         and not isinstance(loader.dataset, IterableDataset)
@@ -180,7 +185,7 @@ def with_indices(loader: Any, batches: list[list[int]]) -> Iterator[Any]:
 
 
 def in_order(loader: Any) -> Iterator[Any]:
-    """Yield every row once, in the order of the data set if it has one."""
+    """Yield every row once, in the order of the data set if rows have an index."""
     if not has_index(loader):
         return iter(loader)
     size, rows = len(loader.dataset), _batch_size(loader)
@@ -213,7 +218,7 @@ def joined_loaders(first: Any, second: Any) -> Any:
 
 
 class _Chain:
-    """Two loaders, one after the other; can be iterated repeatedly."""
+    """Two loaders, one after the other, which can be iterated repeatedly."""
 
     def __init__(self, *loaders: Any) -> None:
         self.loaders = loaders
@@ -224,7 +229,7 @@ class _Chain:
 
 
 def sampled_mass(loader: Any, targets: Tensor, size: int) -> Tensor | None:
-    """Return the class frequencies of a weighted sampler; None if all rows are drawn equally often."""
+    """Return the class frequencies that a weighted sampler draws, or None if all rows are drawn equally often."""
     sampler = getattr(loader, "sampler", None)
     if not isinstance(sampler, WeightedRandomSampler) or targets.dim() > 1:
         return None

@@ -1,4 +1,4 @@
-"""The first stage: adjust probabilities to the frequencies that count, and tune the decision."""
+"""The first stage: adjust probabilities to the class frequencies that count, and tune the decision."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from eastward.decisions import (
 
 __all__ = ["Decided", "constrained_decision", "decide_classes", "decide_labels", "plain_decision"]
 
-# Searching the offsets of more classes takes minutes, and the head learns as well from the adjusted logits.
+# With more classes, searching offsets takes minutes, and the head learns equally well from the adjusted logits.
 MOST_CLASSES_TO_SEARCH = 16
-# With more rows the labels are evidence enough, and a search over all of them would take long.
+# This many rows are evidence enough, and a search over more of them would take long.
 ROWS_TO_DECIDE = 20_000
 
 
@@ -35,17 +35,17 @@ class Decided(NamedTuple):
     Attributes
     ----------
     head : HeadWeights
-        Its softmax gives calibrated probabilities for the judged frequencies.
+        A head whose softmax gives calibrated probabilities at the class frequencies that count.
     decision : Decision or LabelThresholds
-        The best decision for the metric on these probabilities.
+        The best decision for the metric, given these probabilities.
     chosen : Tensor
         Decisions for the validation rows, each by a decision tuned without its fold.
     offsets : Tensor
-        ``(C,)``: added to the logits, they make the largest logit nearly this decision. Training starts there.
+        ``(C,)`` offsets of the logits. With them, the largest logit is nearly the same decision. Training starts there.
     by_fold : Tensor
-        ``(K, C)``: the offsets found without each fold.
+        ``(K, C)`` offsets found without each fold.
     believed : str
-        The class frequencies that the network was found to assume.
+        The class frequencies that the network seems to assume: "training" or "balanced".
     """
 
     head: HeadWeights
@@ -59,7 +59,7 @@ class Decided(NamedTuple):
 def decide_classes(
     head: HeadWeights, judge: Judge, train: Tensor, target: Tensor, classes: Sequence[Any] | None
 ) -> Decided:
-    """Adjust, calibrate, and tune the decision on validation rows."""
+    """Adjust and calibrate the logits, and tune the decision on validation rows."""
     rows = judge.rows
     found = adjustment(head.logits(rows.features), rows, train, target)
     head = head.changed(found.scale, found.shift)
@@ -94,7 +94,7 @@ def decide_labels(head: HeadWeights, judge: Judge) -> Decided:
 
 
 def plain_decision(judge: Judge, classes: Sequence[Any] | None, prior: Tensor) -> Any:
-    """Return the rule of the most probable class, or of every label above one half."""
+    """Return the rule that decides for the most probable class, or for every label above one half."""
     if judge.rows.targets.dim() > 1:
         return LabelThresholds([0.5] * judge.size)
     return Decision(np.eye(judge.size), classes=classes, prior=prior.numpy(), metric=judge.metric)
@@ -103,7 +103,7 @@ def plain_decision(judge: Judge, classes: Sequence[Any] | None, prior: Tensor) -
 def constrained_decision(
     logits: Tensor, judge: Judge, classes: Sequence[Any] | None, **constraints: Any
 ) -> Decision:
-    """Tune the decision under constraints, on validation logits of a network that was not trained on the rows."""
+    """Tune the decision under constraints, on logits of validation rows that the network was not trained on."""
     return tune_decision(
         logits.double().softmax(1),
         judge.rows.targets,
@@ -118,7 +118,7 @@ def constrained_decision(
 def _tuned(
     probabilities: Tensor, rows: HeadRows, judge: Judge, classes: Sequence[Any] | None = None
 ) -> Decision:
-    # It needs no guard, because all folds together decide whether the stage is kept.
+    # No guard is needed here, because all folds together decide whether the stage is kept.
     return tune_decision(
         probabilities,
         rows.targets,

@@ -1,8 +1,8 @@
-"""How validation rows judge a stage: its value, its gain, and the error of the gain.
+"""Judge a stage by validation rows: its value, its gain, and the error of the gain.
 
-Counting the correct decisions of a few hundred rows is a coarse measure, because most stages change only a handful of
-them. So a stage is judged by the metric of *soft* decisions, which training maximises, too. A row near the boundary
-counts in part, and every row contributes. Decision note 31 has the figures.
+Counting correct decisions of a few hundred rows is a coarse measure, because most stages change only a handful of them.
+So the head and the network are judged by the metric of *soft* decisions, which training also maximises. A row near the
+boundary counts in part, and every row contributes. Decision note 31 has the figures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Gain", "Judge"]
 
 FOLDS = 3
 BOOTSTRAPS = 100
-# The step of the soft decisions: as warm as training starts, and without kinks (decision note 31).
+# Soft decisions have the temperature at which training starts, and a step without kinks (decision note 31).
 TEMPERATURE, STEP = 0.2, "sigmoid"
 # Width of a 95 % interval in standard errors.
 WIDTH = 3.92
@@ -39,7 +39,7 @@ class Gain(NamedTuple):
     error: float
 
     def passes(self, hurdle: float) -> bool:
-        """Whether the gain exceeds this many standard errors; no change at all gains nothing.
+        """Return whether the gain exceeds ``hurdle`` standard errors; a stage that changes nothing never passes.
 
         Examples
         --------
@@ -51,22 +51,22 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """Validation rows, weighted to the frequencies that count, and split into folds.
+    """Validation rows that judge a stage, weighted to the class frequencies that count and split into folds.
 
     Attributes
     ----------
     rows : HeadRows
-        Validation rows; their weights are those that count.
+        Validation rows, with the weights by which they judge.
     metric : Metric
-        The metric that judges.
+        The metric that judges the network.
     size : int
         Number of classes or labels.
     folds : Tensor
-        ``(N,)``: a stage that learns from validation rows does so without the fold that it decides.
+        ``(N,)`` fold of each row. A stage that learns from validation rows leaves out the fold that it decides.
     grouped : bool
-        Whether rows of one sample must be resampled together.
+        Whether the bootstrap draws the rows of one sample together.
     seed : int
-        Seed of the bootstrap.
+        Seed of folds and bootstraps.
     """
 
     rows: HeadRows
@@ -78,7 +78,7 @@ class Judge:
 
     @classmethod
     def of(cls, rows: HeadRows, metric: Metric, size: int, *, grouped: bool, seed: int) -> Judge:
-        """Split the rows into folds: samples stay whole, and classes are spread evenly."""
+        """Split the rows into folds: grouped samples stay whole, and otherwise classes are spread evenly."""
         return cls(rows, metric, size, _folds(rows, grouped=grouped, seed=seed), grouped, seed)
 
     def value(self, chosen: Tensor) -> float:
@@ -106,7 +106,7 @@ class Judge:
         return Gain(found.gain, (found.high - found.low) / WIDTH)
 
     def soft_gain(self, before: Tensor, after: Tensor) -> Gain:
-        """Compute the gain of soft decisions of logits ``(N, C)`` over others, with a paired bootstrap."""
+        """Compute the gain of the soft decisions by ``after`` over those by ``before``, both logits ``(N, C)``."""
         pair = [_memberships(logits, self.rows.targets) for logits in (before, after)]
         merit = Merit(self.metric, self.size, exclusive=self.rows.targets.dim() == 1)
         weight = self.rows.weight.double().unsqueeze(1)
@@ -122,7 +122,7 @@ class Judge:
         return Gain(second - first, float(torch.cat(gains).std()))
 
     def _merits(self, merit: Merit, memberships: Tensor, weights: Tensor) -> Tensor:
-        """Compute the metric of soft decisions ``(N, C)`` under several weightings ``(N, B)``; higher is better."""
+        """Compute the metric of soft decisions ``(N, C)`` for each weighting of ``(N, B)``; higher is better."""
         targets = self.rows.targets
         if merit.needs_matrix:
             rows = [
@@ -139,7 +139,7 @@ class Judge:
 
 
 def _memberships(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute soft decisions: degrees of classes that sum to one, or a degree for each label."""
+    """Compute soft decisions: memberships of classes that sum to one, or a membership for each label."""
     if targets.dim() == 1:
         return soft_memberships(logits.double().softmax(1), TEMPERATURE, step=STEP)
     given = logits.double().sigmoid().flatten()

@@ -1,7 +1,7 @@
-"""Train only the head by the metric, with the exact gradient of all rows on features computed once.
+"""Train only the head for the metric, with the exact gradient of all rows on features computed once.
 
-Several heads train side by side: one for each fold of the validation rows, without that fold, and one for all rows.
-They share the features, so one matrix product serves them all.
+Several heads train side by side: one without each fold of the validation rows, and one on all rows. They share the
+features, so one matrix product serves all of them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from eastward.metrics import Metric
 __all__ = ["HeadOptions", "aligned_heads"]
 
 
-# With fewer rows a step costs more in calls than in numbers, so few and longer ones are taken.
+# With fewer rows, the overhead of a step exceeds its arithmetic, so there are fewer and larger steps.
 FEW_ROWS = 2000
 
 
 class HeadOptions(NamedTuple):
-    """How the head is trained: number and size of Adam steps, and the pull back to the start."""
+    """Options of the head stage: number and size of Adam's steps, and the pull back to the start."""
 
     steps: int = 120
     learning_rate: float = 0.02
@@ -52,7 +52,7 @@ def aligned_heads(
     prior: Tensor | None,
     options: HeadOptions,
 ) -> list[HeadWeights]:
-    r"""Train heads for the metric, each kept near its start.
+    r"""Train heads for the metric, and keep each of them near its start.
 
     .. math:: \min_w\; 1 - M_T(w) + \lambda \lVert w - w_0 \rVert^2
 
@@ -62,11 +62,11 @@ def aligned_heads(
     Parameters
     ----------
     starts : sequence of HeadWeights
-        K heads with a good decision already.
+        K heads that already make good decisions.
     rows : HeadRows
-        N rows.
+        Features, targets and weights of N rows.
     used : Tensor
-        ``(K, N)`` booleans: the rows from which each head may learn.
+        ``(K, N)`` booleans that mark the rows from which each head may learn.
     metric : Metric
         The metric to maximise.
     prior : Tensor, optional
@@ -77,6 +77,7 @@ def aligned_heads(
     Returns
     -------
     list of HeadWeights
+        The trained heads, in the order of ``starts``.
     """
     schedule = AlignmentSchedule(metric, steps=options.steps, prior=prior)
     multilabel, single = rows.targets.dim() > 1, starts[0].single

@@ -31,24 +31,24 @@ class HeadWeights(NamedTuple):
     single: bool = False
 
     def logits(self, features: Tensor) -> Tensor:
-        """Compute logits ``(N, C)``; a single logit becomes two columns with the same decision."""
+        """Compute logits ``(N, C)`` of features; a single logit becomes two columns with the same decision."""
         found = features @ self.weight.T + self.bias
         return torch.cat([torch.zeros_like(found), found], dim=1) if self.single else found
 
     def changed(self, scale: float, shift: Tensor) -> HeadWeights:
-        """Multiply logits by a scale and add a shift ``(C,)``; an equal shift of all classes changes nothing."""
+        """Return a head whose logits are multiplied by a scale and shifted by ``(C,)`` numbers."""
         own = (shift[1:] - shift[:1] if self.single else shift).to(self.bias)
         return self._replace(weight=self.weight * scale, bias=self.bias * scale + own)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How outputs and targets become rows.
+    """The shape of outputs and targets, and how they become rows.
 
     Attributes
     ----------
     size : int
-        Classes, or labels.
+        Number of classes or labels.
     labels : bool
         Whether the columns are labels that do not exclude each other.
     single : bool
@@ -66,14 +66,14 @@ class Layout:
     dense: bool
 
     def rows(self, output: Tensor) -> Tensor:
-        """Return logits ``(M, C)``; a single logit becomes two columns."""
+        """Return an output as rows of logits ``(M, C)``; a single logit becomes two columns."""
         if self.single:
             flat = output.reshape(-1, 1)
             return torch.cat([torch.zeros_like(flat), flat], dim=1)
         return output.movedim(self.class_axis, -1).reshape(-1, self.size)
 
     def targets(self, given: Tensor, ignore_index: int) -> Tensor:
-        """Return targets ``(M,)`` or ``(M, L)``; ignored ones are -100."""
+        """Return targets as rows ``(M,)`` or ``(M, L)``; ignored ones are -100."""
         flat = given.movedim(self.class_axis, -1).reshape(-1, self.size) if self.labels else given
         flat = flat if self.labels else flat.reshape(-1)
         flat = torch.where(flat == ignore_index, -100, flat)
@@ -82,7 +82,7 @@ class Layout:
 
 @dataclass
 class Seen:
-    """Input and output of a layer in one pass."""
+    """Inputs and outputs of a layer in one forward pass."""
 
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
@@ -95,16 +95,16 @@ class Head:
     Attributes
     ----------
     name : str
-        Its path in the network.
+        Path of the layer in the network.
     layout : Layout
-        How its outputs and the targets become rows.
+        How outputs and targets become rows.
     """
 
     name: str
     layout: Layout
 
     def weights(self, model: nn.Module) -> HeadWeights:
-        """Copy the weights of the head in this network."""
+        """Return a copy of the weights of the head in this network."""
         layer = self._settled_layer(model)
         weight = whole(layer.weight.detach()).float().flatten(1).cpu()
         bias = torch.zeros(len(weight))
@@ -113,7 +113,7 @@ class Head:
         return HeadWeights(weight, bias.clone(), self.layout.single)
 
     def put(self, model: nn.Module, weights: HeadWeights) -> None:
-        """Set the weights of the head in this network; a missing bias is added."""
+        """Set the weights of the head in this network, and add a bias if it has none."""
         layer = self._settled_layer(model)
         with torch.no_grad():
             if layer.bias is None:
@@ -140,13 +140,18 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
     Parameters
     ----------
     model : Module
-        In evaluation mode.
+        The network, in evaluation mode.
     batch : Batch
-        On the model's device.
+        A batch on the device of the model.
     name : str, optional
-        Its path, such as ``"classifier.fc"``; None searches all linear layers.
+        Path of the layer, such as ``"classifier.fc"``; None searches all linear layers.
     forward : callable, optional
-        How the model is called.
+        A function that calls the model.
+
+    Returns
+    -------
+    Head
+        Path of the layer, and layout of its rows.
     """
     layers = _linear_layers(model)
     if name is not None:
@@ -162,7 +167,7 @@ def find_head(model: nn.Module, batch: Batch, name: str | None, forward: Forward
 
 
 def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Tensor:
-    """Logits of the first batch: here shows whether the model takes what the loader gives."""
+    """Compute the logits of the first batch, which shows whether the model accepts the batches of the loader."""
     output = output_of_loaded(model, batch, forward, argument="train_loader", number=1)
     check_numbers("train_loader", output)
     return output
@@ -170,7 +175,7 @@ def _first_output(model: nn.Module, batch: Batch, forward: Forward | None) -> Te
 
 @contextmanager
 def watched(layers: dict[str, nn.Module]) -> Iterator[dict[str, Seen]]:
-    """Record input and output of layers."""
+    """Record the inputs and outputs of layers."""
     seen = {name: Seen() for name in layers}
 
     def note(own: Seen) -> Any:
@@ -189,17 +194,17 @@ def watched(layers: dict[str, nn.Module]) -> Iterator[dict[str, Seen]]:
 
 
 def check_numbers(argument: str, values: Tensor) -> None:
-    """What a network makes of a batch must be numbers."""
+    """Refuse a batch for which the network returns NaN."""
     missing = int(torch.isnan(values).sum())
     if missing:
-        advice = "Look for gaps in the inputs, and for weights that are not numbers."
-        got = f"a batch of which it makes {missing} NaN"
-        expected = "a loader of which the model makes numbers"
+        advice = "Look for missing values in the inputs, and for NaN in the weights."
+        got = f"a batch for which it returns {missing} NaN"
+        expected = "a loader of batches for which the model returns numbers"
         _checks.fail(CALLER, argument, expected, got, advice)
 
 
 def check_precision(model: nn.Module) -> None:
-    """Refuse weights in half precision, which cannot take small steps."""
+    """Refuse weights in half precision, because small steps do not change them."""
     half = next((p for p in model.parameters() if p.dtype in HALF), None)
     if half is not None:
         advice = "Pass model.float(), and precision='bf16-mixed' to compute in half precision."
@@ -211,7 +216,7 @@ def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
 
     def fits(layer: nn.Module) -> bool:
         if "weight" not in dict(layer.named_parameters(recurse=False)):
-            return False  # computed from other parameters, as weight_norm does: nothing to set
+            return False  # weight_norm, for example, computes the weight from other parameters
         if isinstance(layer, _POINTWISE):
             return set(layer.kernel_size) == {1} and layer.groups == 1 and set(layer.stride) == {1}
         return isinstance(layer, nn.Linear)
@@ -223,14 +228,14 @@ def _named(model: nn.Module, name: str, layers: dict[str, nn.Module]) -> nn.Modu
     if name in layers:
         return layers[name]
     known = dict(model.named_modules())
-    expected = "the path of a linear layer, or of a convolution of one pixel"
+    expected = "the path of a linear layer or a 1 × 1 convolution"
     got = f"{name!r}, a {type(known[name]).__name__}" if name in known else f"{name!r}"
     advice = _checks.near_misses(name, layers) or f"There are {list(layers)[-5:]}."
     return _checks.fail(CALLER, "head", expected, got, advice)
 
 
 def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
-    """Whether the network returned the output of the layer, up to the order of its axes."""
+    """Return whether the output of the network is that of the layer, up to the order of axes."""
     if not seen.outputs or seen.outputs[-1].numel() != output.numel():
         return False
     own = seen.outputs[-1]
@@ -245,13 +250,13 @@ def _makes(seen: Seen, output: Tensor, layer: nn.Module) -> bool:
 
 def _no_head(name: str | None, layers: dict[str, nn.Module]) -> None:
     advice = (
-        "Let the model end in an nn.Linear (or a convolution of one pixel) whose output it returns unchanged: "
-        "logits, no softmax. Or pass head='added' to put a linear layer behind its logits."
+        "Let the model end in an nn.Linear (or a 1 × 1 convolution) and return its output unchanged: "
+        "logits, no softmax. Or pass head='added' to put a linear layer after its logits."
     )
     if name is not None:
         expected = "the layer whose output the model returns"
-        _checks.fail(CALLER, "head", expected, f"{name!r}, which is not", advice)
-    got = f"one whose output none of its {len(layers)} linear layers makes"
+        _checks.fail(CALLER, "head", expected, f"{name!r}, which is another layer", advice)
+    got = f"one whose output comes from none of its {len(layers)} linear layers"
     _checks.fail(CALLER, "model", "a network that ends in a linear layer", got, advice)
 
 
@@ -264,34 +269,34 @@ def _check_own(model: nn.Module, name: str, layer: Any, seen: Seen) -> None:
         if value is layer.weight
     ]
     if len(places) > 1:
-        advice = (
-            "Give the head weights of its own: layer.weight = nn.Parameter(layer.weight.clone())."
+        advice = "Give the head its own weights: layer.weight = nn.Parameter(layer.weight.clone())."
+        _checks.fail(
+            CALLER, "head", "a layer with its own weights", f"weights shared by {places}", advice
         )
-        _checks.fail(CALLER, "head", "a layer of its own", f"weights shared by {places}", advice)
     if not layer.weight.requires_grad:
-        advice = "Call requires_grad_(True) on it."
-        _checks.fail(CALLER, "head", "free to learn", f"{name!r} with frozen weights", advice)
+        advice = "Call requires_grad_(True) on this layer."
+        _checks.fail(CALLER, "head", "trainable", f"{name!r} with frozen weights", advice)
 
 
 def _check_bias(model: nn.Module, name: str) -> None:
     if is_sharded(model):
-        advice = "Add one (zeros) before you call fully_shard."
+        advice = "Add a bias of zeros before you call fully_shard."
         expected = "a layer with a bias, if the network is sharded"
         _checks.fail(CALLER, "head", expected, f"{name!r}, which has none", advice)
 
 
 def _only(seen: list[Tensor], name: str) -> Tensor:
     if len(seen) != 1:
-        advice = "Name another layer by head=, or let each use have a layer of its own."
+        advice = "Name another layer with head=, or give each use its own layer."
         got = f"{name!r}, which is used {len(seen)} times in a pass"
         _checks.fail(CALLER, "head", "a layer that is used once", got, advice)
     return seen[0]
 
 
 def layout_of(output: Tensor, targets: Tensor, *, classes_last: bool) -> Layout:
-    """Infer classes, a single logit or labels from the shapes of outputs and targets.
+    """Infer from the shapes of outputs and targets whether there are classes, labels or a single logit.
 
-    ``classes_last`` says that the classes may be the last axis of the output, as a linear layer makes them.
+    With ``classes_last``, the classes may be the last axis of the output, as in that of a linear layer.
     """
     if output.dim() > 1 and output.shape == targets.shape and output.shape[1] > 1:
         return Layout(output.shape[1], True, False, 1, output.dim() > 2)

@@ -1,7 +1,7 @@
-"""Train the whole network by the metric: stratified batches, falling temperatures, averaged weights.
+"""Train the whole network for the metric, with stratified batches, falling temperatures and averaged weights.
 
-The trainer of :mod:`eastward.training` trains K networks on rows in memory. This loop trains one network of the user,
-with outputs of any shape, on the user's own batches, following :class:`AlignmentSchedule` step by step.
+The trainer of :mod:`eastward.training` trains K networks on rows in memory. This loop trains one network of a user on
+the batches of the user's loader, with outputs of any shape. It follows :class:`AlignmentSchedule` step by step.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ __all__ = ["NetworkOptions", "Steps", "train_network"]
 
 logger = logging.getLogger("eastward")
 
-# Rows of the rarest class that a step should contain, and the most batches that it may join for that.
+# A step should contain this many rows of the rarest class, and may join at most this many batches to get them.
 RAREST_ROWS, MOST_BATCHES = 4, 16
-# Batches need this many rows, so that each can contain every class.
+# By default, batches have at least this many rows, so that each can contain every class.
 SMALLEST_BATCH = 256
 
 
 class NetworkOptions(NamedTuple):
-    """Options of the network stage: epochs, the original learning rate, and AdamW's weight decay."""
+    """Options of the network stage: epochs, original learning rate, weight decay of AdamW, and batch size."""
 
     epochs: int = 12
     learning_rate: float = 1e-3
@@ -75,15 +75,15 @@ class Steps:
     layout : Layout
         How outputs and targets become rows.
     targets : Tensor or None
-        Targets of every row, if the data set has an index and rows can be stratified.
+        Targets of all rows if they can be stratified, which needs an index and one class for each sample; else None.
     per_epoch : int
-        Optimiser steps in an epoch.
+        Number of optimiser steps in an epoch.
     parts : int
-        Batches of the loader in one step; more than one if a class is too rare for a single batch.
+        Number of batches in one step; more than one if a class is too rare for a single batch.
     batch_size : int
-        Rows of a step, if rows can be chosen.
+        Number of rows in a step if rows have an index; otherwise in a batch of the loader.
     seed : int
-        Seed of the order of rows.
+        Seed for the order of rows.
     """
 
     loader: Any
@@ -104,7 +104,7 @@ class Steps:
         options: NetworkOptions,
         seed: int,
     ) -> Steps:
-        """Plan stratified steps if rows have an index and one class each; otherwise join the loader's batches."""
+        """Plan stratified steps if rows have an index and one class each; otherwise join batches of the loader."""
         own = rows_per_batch(loader, default=max(1, len(targets) // max(1, _length(loader))))
         if has_index(loader):
             choose = not (layout.dense or layout.labels)
@@ -187,30 +187,37 @@ def train_network(
     identity: str = "",
     verbose: int = 0,
 ) -> bool:
-    """Train the network in place, starting from its decision; returns False if stopped by hand.
+    """Train the network in place, and return False if the user stopped it.
 
     Parameters
     ----------
     network : Module
-        Its largest logit is the decision where training starts.
+        The network to train, with the tuned decision in its head.
     steps : Steps
-        Batches.
+        The batches of each step.
     metric : Metric
         The metric to maximise.
     prior : Tensor, optional
         ``(C,)`` class frequencies that count.
     options : NetworkOptions
-        Epochs, learning rate, weight decay.
+        Epochs, learning rate, weight decay and batch size.
     fabric : Fabric
-        Device, precision, processes.
-    forward, ignore_index
-        As in :func:`~eastward.align`.
+        Lightning Fabric, with device, precision and processes.
+    forward : callable, optional
+        A function ``(model, inputs) -> logits`` that calls the network.
+    ignore_index : int
+        Targets with this value are left out.
     checkpoint : Path, optional
-        Written after every epoch; unfinished training continues from it.
+        File that is written after every epoch; unfinished training continues from it.
     identity : str
-        A digest of data and settings.
+        A digest of data and settings; a checkpoint with another one is refused.
     verbose : int
         0 is silent.
+
+    Returns
+    -------
+    bool
+        Whether training finished.
     """
     schedule = AlignmentSchedule(metric, steps=steps.per_epoch * options.epochs, prior=prior)
     loss = schedule.loss(
@@ -223,7 +230,7 @@ def train_network(
         weight_decay=options.weight_decay,
     )
     model: Any
-    if is_sharded(network):  # it is set up already
+    if is_sharded(network):  # fully_shard has set it up already
         model = Rowwise(network, steps.layout, forward, fabric.autocast)
         optimizer = fabric.setup_optimizers(optimizer)
     else:
@@ -246,7 +253,7 @@ def train_network(
                     break
     except KeyboardInterrupt:
         if processes.many:
-            raise  # with several processes the others would wait for this one, so a job is stopped from outside
+            raise  # the other processes would wait for this one, so a job can only be stopped from outside
         finished = False
     run.finish()
     network.eval()
@@ -288,7 +295,7 @@ def _backward(loss: EASTLoss, model: Any, batches: Sequence[Any], fabric: Any) -
 
 
 def _on_device(batch: Batch, layout: Layout, ignore_index: int, fabric: Any) -> tuple[Any, ...]:
-    """Move a batch to the device, with its targets as rows, and weights if there are any."""
+    """Move a batch to the device, with its targets as rows, and with weights if there are any."""
     targets = fabric.to_device(layout.targets(batch.targets, ignore_index))
     inputs = batch._replace(inputs=fabric.to_device(batch.inputs))
     if batch.weight is None:
@@ -302,7 +309,7 @@ def _on_device(batch: Batch, layout: Layout, ignore_index: int, fabric: Any) -> 
 def _state(
     identity: str, epoch: int, network: nn.Module, optimizer: Any, run: ScheduleRun
 ) -> dict[str, Any]:
-    """Collect what a checkpoint holds; every process must call it, because weights may be split."""
+    """Collect the state for a checkpoint; every process must call this, because weights may be split."""
     return {
         "format": FORMAT,
         "identity": identity,

@@ -1,4 +1,4 @@
-"""Put the network where it is aligned: a copy on one device, or one network that is split between processes."""
+"""Place the network for alignment: a copy on one device, or one network that is split between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eastward.training.launch import in_a_job, make_fabric
 
 __all__ = ["check_strategy", "fabric_of", "placed", "unwrapped"]
 
-# Strategies of Lightning Fabric that split a network in ways of their own.
+# Strategies of Lightning Fabric that split a network in their own way.
 REFUSED = ("FSDPStrategy", "DeepSpeedStrategy", "XLAFSDPStrategy")
 # The strategy that splits a network by a function of the user.
 SPLITTING = "ModelParallelStrategy"
@@ -27,11 +27,11 @@ def _strategy(fabric: Any) -> str:
 
 
 def check_strategy(fabric: Any) -> None:
-    """Refuse strategies whose pieces of a network cannot be read and written one by one."""
+    """Refuse strategies that split a network into pieces which cannot be read and written one by one."""
     found = _strategy(fabric)
     if found in REFUSED:
-        advice = "Take ModelParallelStrategy with a function that calls fully_shard (FSDP 2)."
-        expected = "None, or one with one device, DDP or ModelParallelStrategy"
+        advice = "Use ModelParallelStrategy with a function that calls fully_shard (FSDP 2)."
+        expected = "None, or a Fabric with one device, DDP or ModelParallelStrategy"
         _checks.fail(CALLER, "fabric", expected, f"one with {found}", advice)
 
 
@@ -43,7 +43,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
-    """Return a Fabric for the device of the model."""
+    """Make a Fabric for the device of the model."""
     device = next((value.device for value in model.parameters()), torch.device("cpu"))
     devices: Any = options["devices"]
     strategy = "auto"
@@ -66,15 +66,15 @@ def fabric_of(model: nn.Module, options: dict[str, Any]) -> Any:
 def _check_job() -> None:
     if not in_a_job():
         advice = "Start the script with torchrun, or pass your launched Fabric as fabric=."
-        got = "a process that no launcher started"
-        _checks.fail(CALLER, "model", "in a job of several processes, if sharded", got, advice)
+        got = "a process that was started without a launcher"
+        _checks.fail(CALLER, "model", "in a job of several processes if it is sharded", got, advice)
 
 
 def placed(model: nn.Module, fabric: Any, options: dict[str, Any]) -> nn.Module:
     """Return the network to align, in evaluation mode: a copy, unless ``model`` is sharded already."""
     if is_sharded(model):
         if not options["inplace"]:
-            advice = "It is then changed; save its weights first if you need them."
+            advice = "The network is then changed, so save its weights first if you need them."
             expected = "True for a sharded network, which cannot be copied"
             _checks.fail(CALLER, "inplace", expected, False, advice)
         network = model
@@ -83,7 +83,7 @@ def placed(model: nn.Module, fabric: Any, options: dict[str, Any]) -> nn.Module:
     else:
         return _copied(model).to(fabric.device).eval()
     if options["head"] == ADDED:
-        expected = "a layer of the network, if that is sharded"
+        expected = "a layer of the network if the network is sharded"
         advice = "Add the layer before you call fully_shard."
         _checks.fail(CALLER, "head", expected, repr(ADDED), advice)
     check_shards(network, fabric.world_size)
@@ -91,10 +91,10 @@ def placed(model: nn.Module, fabric: Any, options: dict[str, Any]) -> nn.Module:
 
 
 def _copied(model: nn.Module) -> nn.Module:
-    """Copy the user's model, which stays as it is."""
+    """Copy the user's model, so that it stays unchanged."""
     try:
         return copy.deepcopy(model)
     except (RuntimeError, TypeError) as error:
-        advice = "Detach what its layers remember, or load its weights into a new one."
-        got = f"one of which copy.deepcopy says: {str(error).partition('. ')[0]}"
+        advice = "Detach the tensors that its layers keep, or load its weights into a new network."
+        got = f"one that copy.deepcopy refuses: {str(error).partition('. ')[0]}"
         return _checks.fail(CALLER, "model", "a network that can be copied", got, advice)

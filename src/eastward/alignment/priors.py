@@ -1,7 +1,7 @@
 r"""Class frequencies: those that the network assumes, and those that count.
 
-A network trained on long-tailed rows assumes their frequencies, :math:`\pi`. If other frequencies :math:`\pi'` count,
-its probabilities become :math:`p'_i \propto p_i\,\pi'_i / \pi_i`. That is a shift of its logits by
+A network trained on long-tailed rows assumes their frequencies, :math:`\pi`. If it is judged by other frequencies,
+:math:`\pi'`, its probabilities become :math:`p'_i \propto p_i\,\pi'_i / \pi_i`. That is a shift of its logits by
 :math:`\log \pi' - \log \pi`.
 """
 
@@ -21,9 +21,9 @@ __all__ = ["Adjustment", "adjustment", "judged_weight", "target_prior"]
 
 
 class Adjustment(NamedTuple):
-    """A scale and a shift ``(C,)`` of logits that give calibrated probabilities for the frequencies that count.
+    """A scale and a shift ``(C,)`` of the logits, which calibrate probabilities for the frequencies that count.
 
-    ``believed`` names the frequencies that the network was found to assume, "training" or "balanced".
+    ``believed`` names the frequencies that the network seems to assume: "training" or "balanced".
     """
 
     scale: float
@@ -32,7 +32,7 @@ class Adjustment(NamedTuple):
 
 
 def target_prior(prior: Any, train: Tensor) -> Tensor:
-    """Return the frequencies ``(C,)`` that count: those of training, equal ones, or given ones.
+    """Return the class frequencies ``(C,)`` that count: those of training, equal ones, or given ones.
 
     Examples
     --------
@@ -43,14 +43,14 @@ def target_prior(prior: Any, train: Tensor) -> Tensor:
     if prior is None:
         return train
     if isinstance(prior, str):
-        _checks.one_of(CALLER, "prior", prior, ("balanced",), otherwise="None, frequencies")
+        _checks.one_of(CALLER, "prior", prior, ("balanced",), otherwise="None, or frequencies")
         present = (train > 0).double()
         return present / present.sum()
     given = _checks.prior(CALLER, prior, len(train)).double()
     strange = torch.nonzero((given > 0) & (train <= 0)).flatten().tolist()
     if strange:
-        got = f"a frequency for class {strange[0]}, of which training has no row"
-        _checks.fail(CALLER, "prior", "zero for classes that training has not", got)
+        got = f"a frequency for class {strange[0]}, which has no training rows"
+        _checks.fail(CALLER, "prior", "zero for classes without training rows", got)
     return given / given.sum()
 
 
@@ -63,11 +63,11 @@ def judged_weight(rows: HeadRows, target: Tensor) -> Tensor:
 
 
 def adjustment(logits: Tensor, rows: HeadRows, train: Tensor, target: Tensor) -> Adjustment:
-    """Choose between two scales and shifts by the likelihood of held-out labels.
+    """Find a scale and a shift of the logits, by the likelihood of held-out labels.
 
     A network trained without class weights assumes the frequencies of training. One trained with class weights,
     resampling or a logit-adjusted loss assumes equal ones. The user need not say which, because the likelihood of the
-    validation labels shows it.
+    validation labels shows which assumption fits better.
     """
     present = (train > 0).double()
     found = [
@@ -80,7 +80,7 @@ def adjustment(logits: Tensor, rows: HeadRows, train: Tensor, target: Tensor) ->
 def _under(
     logits: Tensor, rows: HeadRows, name: str, believed: Tensor, target: Tensor
 ) -> tuple[float, Adjustment]:
-    """Compute the log-loss under the assumption of these frequencies, with the adjustment."""
+    """Fit the adjustment of a network that assumes the frequencies ``believed``, and return its log-loss, too."""
     logits = logits.double()
     own = judged_weight(rows, believed)
     map_ = fit_calibration(logits.softmax(1), rows.targets, "temperature", sample_weight=own)

@@ -22,9 +22,9 @@ class Progress:
     total : int
         Number of steps.
     verbose : int
-        0 writes log lines at level DEBUG. More shows a bar in a terminal, and log lines at level INFO elsewhere.
+        0 writes log lines at level DEBUG. 1 shows a bar in a terminal, and writes log lines at level INFO elsewhere.
     done : int, default=0
-        Steps that are finished already.
+        Number of steps that are already finished.
 
     Examples
     --------

@@ -21,12 +21,12 @@ class Alignment:
     ----------
     model : Module
         The aligned network, in evaluation mode. Unless ``decision`` says otherwise, its largest logit is the decision.
-        A single logit, or that of a label, decides at zero.
+        A single logit, and the logit of a label, decide at zero.
     decision : Decision or LabelThresholds
-        Turns probabilities of ``model`` (softmax or sigmoid) into decisions.
+        The rule that turns probabilities of ``model`` (softmax or sigmoid) into decisions.
     report : dict
-        Plain values: ``metric``, ``prior``, ``head``, ``stages`` (each with ``value``, ``gain``, ``error``, ``kept``,
-        ``seconds``) and ``notes``.
+        Plain values, such as ``metric``, ``prior``, ``head``, ``notes`` and ``stages``. Each stage has a ``value``, a
+        ``gain`` with its ``error``, ``kept`` and ``seconds``.
     layout : Layout
         How outputs of the network become rows.
     """
@@ -37,7 +37,7 @@ class Alignment:
     layout: Layout
 
     def decide(self, logits: Tensor) -> Tensor:
-        """Decide outputs of ``model``, in the shape of its targets; -1 where nothing is decided."""
+        """Turn logits of ``model`` into decisions, in the shape of the targets; -1 means undecided."""
         rows = self.layout.rows(logits.detach()).double()
         if self.layout.labels:
             flat = self.decision.decide(torch.sigmoid(rows))

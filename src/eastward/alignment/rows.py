@@ -25,13 +25,13 @@ class HeadRows:
     Attributes
     ----------
     features : Tensor
-        ``(N, F)`` in float32.
+        ``(N, F)`` inputs of the head, in float32.
     targets : Tensor
         ``(N,)`` class indices or ``(N, L)`` indicators; -100 is an unknown label.
     weight : Tensor
-        ``(N,)`` in float64.
+        ``(N,)`` weights, in float64.
     groups : Tensor
-        ``(N,)``: the sample that a row belongs to, because rows of one image are not independent.
+        ``(N,)`` sample to which each row belongs, because rows of one image are not independent.
     """
 
     features: Tensor
@@ -56,14 +56,17 @@ class HeadRows:
 
 
 class Collected(NamedTuple):
-    """Rows for the head, and the targets ``(S, ...)`` of all samples in the order in which they were read."""
+    """Rows for the head, and the targets of all S samples in the order in which they were read.
+
+    If a sample has many rows (pixels, tokens), zeros ``(S,)`` stand in for the targets.
+    """
 
     rows: HeadRows
     targets: Tensor
 
 
 def concatenated(first: HeadRows, second: HeadRows) -> HeadRows:
-    """Concatenate the rows of two collections, with separate samples."""
+    """Concatenate two sets of rows; their samples stay distinct."""
     start = int(first.groups.max()) + 1 if len(first) else 0
     return _together([first, replace(second, groups=second.groups + start)])
 
@@ -87,8 +90,8 @@ def collect_rows(
 ) -> Collected:
     """Collect rows in one pass over a loader, in evaluation mode.
 
-    At most about ``max_rows`` rows are kept. They are chosen in each batch such that rare classes stay. Their weights
-    say how many rows they stand for.
+    At most about ``max_rows`` rows are kept, and rows of rare classes first. The weight of a row says how many rows it
+    stands for.
     """
     layer = model.get_submodule(head.name)
     parts: list[HeadRows] = []
@@ -113,7 +116,7 @@ def collect_rows(
         parts.append(rows)
         start, kept = start + samples, kept + len(rows)
     if not kept:
-        got = "one whose rows are used up" if not start else "none"
+        got = "one whose rows are used up" if not start else "one without labels"
         _checks.fail(CALLER, argument, "a repeatable loader with at least one labelled row", got)
     return Collected(_together(parts), torch.cat(targets))
 
@@ -143,18 +146,18 @@ def _rows(
 
 
 def _check_whole_numbers(targets: Tensor) -> None:
-    """Refuse soft labels, which would be rounded down."""
+    """Refuse soft labels, because they would be rounded down."""
     if not targets.is_floating_point():
         return
     parts = targets[targets != targets.round()]
     if len(parts):
-        advice = "Decide for a class, for example by targets.argmax(1), and pass weights beside it."
+        advice = "Choose a class, for example with targets.argmax(1), and pass weights with it."
         expected = "class indices, or zeros and ones"
-        _checks.fail(CALLER, "targets", expected, f"{float(parts[0]):.4g} among them", advice)
+        _checks.fail(CALLER, "targets", expected, f"values such as {float(parts[0]):.4g}", advice)
 
 
 def thinned(rows: HeadRows, size: int, room: int, generator: torch.Generator) -> HeadRows:
-    """Keep about ``room`` rows, with equally many of each class if possible; weights keep the mass of classes.
+    """Keep about ``room`` rows, equally many of each class if possible; weights preserve the mass of classes.
 
     Examples
     --------

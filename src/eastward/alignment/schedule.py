@@ -1,6 +1,6 @@
 """The plan of an aligned stage, step by step, for any training loop.
 
-The plan is a frozen record. Only the mean of the weights has a state, kept by :class:`ScheduleRun`. The loop of
+The plan never changes. Only the mean of the weights does, and :class:`ScheduleRun` keeps it. The loops of
 :func:`eastward.align`, Lightning, Hugging Face and skorch all follow the plan through that class.
 """
 
@@ -28,23 +28,23 @@ __all__ = ["AlignmentSchedule", "ScheduleRun", "still_batch_norm"]
 class AlignmentSchedule:
     r"""A plan for an aligned stage: what to minimise, at which temperature, and which weights to average.
 
-    The stage follows training with cross-entropy. It takes a fifth of the learning rate, lowers the temperature from
-    0.2 to 0.05 on a fixed ladder, and averages the weights over the last third of the steps. There is no early
-    stopping, because a small validation set cannot tell one step from the next.
+    The stage follows training with cross-entropy. It takes a fifth of the learning rate, and lowers the temperature
+    from 0.2 to 0.05 on a fixed ladder. The result is the mean of the weights over the last third of the steps. There is
+    no early stopping, because a small validation set cannot tell one step from the next.
 
     Parameters
     ----------
     metric : str, Metric or callable, default="f1_macro"
         The metric that judges the network.
-    steps : int
-        Optimiser steps of the stage; half as many as in training is a good start.
+    steps : int, default=1000
+        Number of optimiser steps in the stage; half as many as in training is a good start.
     prior : array-like, optional
-        ``(C,)``: the class frequencies that count. Pass them whenever those of the batches differ: the batches are
-        stratified or resampled, or the test set is balanced and training is not. None takes those of each batch.
-    temperatures : sequence of float
-        The ladder; its entries share the steps equally.
+        ``(C,)`` class frequencies that count. Pass them if those of the batches differ, because batches are stratified
+        or resampled, or because the test set is balanced and training is not. None takes those of each batch.
+    temperatures : sequence of float, optional
+        The ladder of temperatures, which share the steps equally. By default, it falls from 0.2 to 0.05.
     average_last : float, default=1/3
-        Share of the steps at the end whose weights are averaged.
+        Share of the steps, at the end, whose weights are averaged.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class AlignmentSchedule:
     >>> schedule(0), schedule(299), schedule.averages(0), schedule.averages(299)
     (0.2, 0.05, False, True)
 
-    In a loop of your own:
+    In your own loop:
 
     >>> import torch
     >>> model = torch.nn.Linear(4, 3)
@@ -89,40 +89,40 @@ class AlignmentSchedule:
         object.__setattr__(self, "temperatures", tuple(float(one) for one in self.temperatures))
 
     def __call__(self, step: int) -> float:
-        """Return the temperature at ``step``; the lowest one after the last step."""
+        """Return the temperature at ``step``; after the last step, it stays the same."""
         rungs = self.temperatures
         return rungs[min(step * len(rungs) // self.steps, len(rungs) - 1)]
 
     def averages(self, step: int) -> bool:
-        """Whether the weights after ``step`` count in the mean."""
+        """Return whether the weights after ``step`` are part of the mean."""
         first = min(round(self.steps * (1 - self.average_last)), self.steps - 1)
         return first <= step < self.steps
 
     def learning_rate(self, of_training: float) -> float:
-        """Return the learning rate of the stage: a fifth of the one used in training."""
+        """Return the learning rate of the stage, a fifth of that used in training."""
         return _checks.positive("AlignmentSchedule", "learning_rate", of_training) / 5
 
     def loss(self, **options: Any) -> EASTLoss:
-        """Make the loss to minimise, with further options of :class:`eastward.EASTLoss`."""
+        """Make the loss to minimise; ``options`` are passed to :class:`eastward.EASTLoss`."""
         return EASTLoss(
             self.metric, **{"prior": self.prior, "temperature": self.temperatures[0], **options}
         )
 
     def follow(self, model: nn.Module, loss: Any) -> ScheduleRun:
-        """Follow the schedule with this model and loss, in a loop of your own."""
+        """Follow the schedule with this model and loss, in your own loop."""
         return ScheduleRun(self, model, loss)
 
 
 class ScheduleRun:
-    """A running schedule: sets the temperature before each step, and averages weights after it.
+    """A schedule in progress, which sets the temperature before each step and averages weights after it.
 
     Parameters
     ----------
     schedule : AlignmentSchedule
-        The plan.
+        The plan to follow.
     model : Module
-        The model in training. Its batch norm keeps its statistics, because those of stratified or small batches are not
-        those of the data.
+        The model in training. Its batch norm keeps its statistics, because stratified or small batches have other
+        statistics than the data.
     loss : EASTLoss
         The loss whose temperature is set.
     """
@@ -139,7 +139,7 @@ class ScheduleRun:
         still_batch_norm(self.model)
 
     def after(self, step: int) -> None:
-        """Add the weights to the mean, if the plan says so."""
+        """Add the weights to the mean, if this step is one of the last."""
         if self.schedule.averages(step):
             self._averaged().update_parameters(self.model)
 
@@ -164,7 +164,7 @@ class ScheduleRun:
         return {} if self.mean is None else dict(self.mean.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         if state:
             self._averaged().load_state_dict(state)
 
@@ -189,6 +189,6 @@ def _be_still(norm: nn.Module, _given: Any) -> None:
 
 
 def _batch_norms(model: nn.Module) -> list[nn.Module]:
-    """Return the layers with running statistics."""
+    """Return the batch-norm layers with running statistics."""
     norms = [one for one in model.modules() if isinstance(one, BATCH_NORMS)]
     return [one for one in norms if one.track_running_stats]

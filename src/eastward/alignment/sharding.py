@@ -1,7 +1,7 @@
 """Networks whose weights are split between processes by ``torch.distributed.fsdp.fully_shard`` (FSDP 2).
 
-Such a network cannot be copied. So there is one network, and copies of its weights: every process keeps its own pieces.
-Only the head is put together, because every process trains it on the same features.
+A network that is split cannot be copied. So there is only one network, and every process keeps copies of its own pieces
+of the weights. Only the head is put together, because every process trains it on the same features.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 
 
 def _sharded_parts(network: nn.Module) -> list[Any]:
-    # Nothing can be sharded before the module that does it is imported, which takes most of a second.
+    # If the module is not imported, nothing is sharded; importing it would take most of a second.
     fsdp: Any = sys.modules.get("torch.distributed.fsdp")
     kind = getattr(fsdp, "FSDPModule", None)
     return [] if kind is None else [part for part in network.modules() if isinstance(part, kind)]
 
 
 def is_sharded(network: nn.Module) -> bool:
-    """Whether ``fully_shard`` was called on the network or a part of it.
+    """Return whether ``fully_shard`` was called on the network or a part of it.
 
     Examples
     --------
@@ -51,29 +51,29 @@ def is_sharded(network: nn.Module) -> bool:
 
 
 def settle(network: nn.Module) -> None:
-    """Free the weights that a forward pass put together, so that parameters are pieces again."""
+    """Free the weights that a forward pass put together, so that the parameters are pieces again."""
     for part in _sharded_parts(network):
         part.reshard()
 
 
 def whole(value: Tensor) -> Tensor:
-    """Put the pieces of a tensor together, in all processes at once; other tensors are returned as they are."""
+    """Put the pieces of a tensor together, in all processes at once; return other tensors as they are."""
     found: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
     return found
 
 
 def pieces_like(value: Any, example: Any) -> Any:
-    """Split a whole tensor as ``example`` is split; all processes take the values of process zero."""
+    """Split a whole tensor in the same way as ``example``, with the values of process zero."""
     if not hasattr(example, "full_tensor"):
         return value
-    from torch.distributed.tensor import distribute_tensor  # noqa: PLC0415 - imported when first needed
+    from torch.distributed.tensor import distribute_tensor  # noqa: PLC0415 - few need it
 
     placed = value.to(dtype=example.dtype, device=example.device)
     return distribute_tensor(placed, example.device_mesh, example.placements)
 
 
 def weights_of(network: nn.Module) -> dict[str, Any]:
-    """Return the weights of a network; copies, if training goes on in the same network."""
+    """Return the weights of a network, as copies if it is sharded, because that network is trained further."""
     state = network.state_dict()
     if is_sharded(network):
         state.update({name: _copied(value) for name, value in state.items()})
@@ -85,7 +85,7 @@ def _copied(value: Any) -> Any:
 
 
 def gathered(tree: Any) -> Any:
-    """Put every tensor in nested dictionaries and lists together, on the CPU, for a file.
+    """Put the pieces of all tensors in nested dictionaries and lists together, on the CPU.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def gathered(tree: Any) -> Any:
     {'step': 3, 'weights': [tensor([0.])]}
     """
     if isinstance(tree, dict):
-        found = copy.copy(tree)  # keeps what a state dict knows of versions
+        found = copy.copy(tree)  # keeps the version metadata of a state dict
         found.update({name: gathered(value) for name, value in tree.items()})
         return found
     if isinstance(tree, list):
@@ -102,7 +102,7 @@ def gathered(tree: Any) -> Any:
 
 
 def load_weights(network: nn.Module, state: dict[str, Any]) -> None:
-    """Load whole weights into a network, whose own may be pieces."""
+    """Load whole weights into a network whose own weights may be split."""
     if is_sharded(network):
         own = network.state_dict()
         state.update({name: pieces_like(value, own[name]) for name, value in state.items()})
@@ -110,7 +110,7 @@ def load_weights(network: nn.Module, state: dict[str, Any]) -> None:
 
 
 def load_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
-    """Load a state of whole tensors into an optimiser, whose parameters may be pieces."""
+    """Load a state of whole tensors into an optimiser whose parameters may be split."""
     owners = [value for group in optimizer.param_groups for value in group["params"]]
     pieces = {
         index: {
@@ -131,7 +131,7 @@ class ShardedMean:
         self.count, self.weights = 0, weights_of(model)
 
     def update_parameters(self, model: nn.Module) -> None:
-        """Add the weights of now to the mean."""
+        """Add the current weights to the mean."""
         average = get_swa_avg_fn()
         with torch.no_grad():
             for name, value in model.state_dict().items():
@@ -145,11 +145,11 @@ class ShardedMean:
         self.count += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the count and the whole mean; every process must call it."""
+        """Return the count and the whole mean; every process must call this."""
         return {"n_averaged": self.count, "weights": gathered(self.weights)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         self.count = int(state["n_averaged"])
         self.weights = {
             name: pieces_like(value, self.weights[name]) for name, value in state["weights"].items()
@@ -157,13 +157,13 @@ class ShardedMean:
 
 
 def check_shards(network: nn.Module, processes: int) -> None:
-    """Check that all weights are split over all processes, which see different rows."""
+    """Check that all weights are split over all processes, because each process sees different rows."""
     settle(network)
     for name, value in network.named_parameters():
         wrong = _wrong_pieces(value, processes)
         if wrong is not None:
             advice = "Call fully_shard on the whole network last, with a mesh of all processes."
-            expected = "split by fully_shard over all processes, every parameter"
+            expected = "a network with every parameter split over all processes by fully_shard"
             _checks.fail(CALLER, "model", expected, f"{name} {wrong}", advice)
 
 

@@ -22,12 +22,12 @@ from eastward.training.checkpoint import fingerprint
 
 __all__ = ["STAGES", "run_stage"]
 
-# The most logits of heads that train side by side, 200 MB in float32; with more rows, a sample is used.
+# The most logits of heads that train side by side (200 MB in float32). With more rows, a sample is used.
 NUMBERS_AT_ONCE = 50_000_000
 
 
 def run_stage(work: Work, name: str) -> None:
-    """Try one stage."""
+    """Try one stage, and keep it if validation rows prefer it."""
     _STAGE[name](work)
 
 
@@ -48,7 +48,7 @@ def _decision_stage(work: Work) -> None:
 
 
 def _starts(work: Work) -> list[HeadWeights]:
-    """Return the starts of training: the decision found without each fold, and that of all rows."""
+    """Return the heads where training starts, with the decision found without each fold and that of all rows."""
     shifts = [*work.start.by_fold, work.start.offsets]
     return [work.start.head.changed(1.0, shift) for shift in shifts]
 
@@ -73,7 +73,7 @@ def _head_candidate(
     """Train a head on all rows, and one without each fold, which decides that fold."""
     folds, room = work.judge.folds, NUMBERS_AT_ONCE // (len(starts) * work.judge.size)
     generator = torch.Generator().manual_seed(work.judge.seed)
-    # The group of a row is not needed here, so it stores the row's number in a large set.
+    # Groups are not needed here, so they hold the numbers of the rows, from which their folds follow after thinning.
     own = replace(valid, groups=torch.arange(len(valid)))
     own = thinned(own, work.judge.size, max(1, room // 2), generator)
     train = thinned(train, work.judge.size, max(1, room - len(own)), generator)
@@ -96,7 +96,7 @@ def _by_fold(heads: Sequence[HeadWeights], features: Tensor, folds: Tensor) -> T
 
 
 def _network_stage(work: Work) -> None:
-    """Try the network stage, followed by the head stage if that is wanted."""
+    """Try the network stage, followed by the head stage if that is one of the stages."""
     started = time.perf_counter()
     if not _can_learn(work):
         return
@@ -105,7 +105,7 @@ def _network_stage(work: Work) -> None:
     finished = _train(work, network, work.loaders[0], work.train.targets, "network")
     valid = work.valid_again(network)
     own, weights = work.head.weights(network), weights_of(network)
-    # The start used labels of every fold, so its effect is removed from the fold that judges.
+    # The start used the labels of every fold, so its effect on the fold that judges is removed.
     shifted = [own.changed(1.0, shift - work.start.offsets) for shift in work.start.by_fold]
     if "head" in work.options["stages"]:
         train = work.features(network, "train_loader", work.loaders[0]).rows
@@ -122,17 +122,19 @@ def _network_stage(work: Work) -> None:
 
 
 def _can_learn(work: Work) -> bool:
-    """Whether any parameter outside the head can be trained."""
+    """Return whether any parameter outside the head can be trained."""
     layer = work.base.get_submodule(work.head.name)
     own = {id(value) for value in layer.parameters()}
     if any(value.requires_grad and id(value) not in own for value in work.base.parameters()):
         return True
-    work.notes.append("Every parameter but the head's is frozen: the network stage is left out")
+    work.notes.append(
+        "All parameters except those of the head are frozen: the network stage is left out"
+    )
     return False
 
 
 def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: str) -> bool:
-    """Train a network by the metric; returns False if stopped by hand."""
+    """Train a network for the metric, and return False if the user stopped it."""
     options = work.options
     settings = NetworkOptions(
         options["epochs"], options["learning_rate"], options["weight_decay"], options["batch_size"]
@@ -157,7 +159,7 @@ def _train(work: Work, network: nn.Module, loader: Any, targets: Tensor, name: s
 
 
 def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
-    """Compute a digest of everything that determines training."""
+    """Compute a digest of the settings, targets and weights that determine training."""
     chosen = (
         name,
         settings,
@@ -171,7 +173,7 @@ def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
 
 
 def _refit(work: Work) -> None:
-    """Repeat the network stage with the validation rows; no rows are left to judge it."""
+    """Repeat the network stage on training and validation rows together; no rows are left to judge it."""
     started = time.perf_counter()
     network = work.fresh_network()
     work.head.put(network, _starts(work)[-1])

@@ -29,19 +29,19 @@ class Candidate:
     Attributes
     ----------
     name : str
-        The stage that made it.
+        The stage that produced the candidate.
     weights : dict
-        Weights of the network; those of the head do not count.
+        Weights of the network; ``head`` replaces those of the head.
     head : HeadWeights
-        Its last layer.
+        The last layer.
     chosen : Tensor
-        Its decisions.
+        Decisions for the validation rows.
     judged : Tensor
-        ``(N, C)`` logits whose largest is the decision; for labels, positive means given.
+        ``(N, C)`` logits whose largest is the decision. For labels, a positive logit means that the label is given.
     logits : Tensor
-        ``(N, C)`` logits of probabilities.
+        ``(N, C)`` logits whose softmax or sigmoid gives probabilities.
     decision : Decision, optional
-        None if the largest logit decides.
+        The rule that decides; None if the largest logit decides.
     """
 
     name: str
@@ -85,28 +85,29 @@ class Work:
         return collected(network, self.head, argument, loader, self.fabric, self.options)
 
     def valid_again(self, network: nn.Module) -> HeadRows:
-        """Collect features of the validation rows, which must come as they did before."""
+        """Collect the features of the validation rows again, and check that the rows are the same."""
         rows = self.features(network, "valid_loader", self.loaders[1]).rows
         if not torch.equal(rows.targets, self.valid.targets):
-            advice = "Do not shuffle or augment it, or pass list(...) of it."
-            got = "other rows, or another order, in its second pass"
-            _checks.fail(CALLER, "valid_loader", "the same rows in every pass", got, advice)
+            advice = "Do not shuffle or augment these rows, or pass list(valid_loader)."
+            expected = "a loader of the same rows in every pass"
+            got = "other rows, or another order, in the second pass"
+            _checks.fail(CALLER, "valid_loader", expected, got, advice)
         return rows
 
     def fresh_network(self) -> nn.Module:
-        """Return a network with the given weights, to be trained: a copy, or the only one if that is sharded."""
+        """Return a network with the given weights to train: a copy, or the network itself if it is sharded."""
         if not is_sharded(self.base):
             return copy.deepcopy(self.base)
         self.base.load_state_dict(self.given.weights)
         return self.base
 
     def decided(self, logits: Tensor) -> Tensor:
-        """Decide logits for classes, or for indicators of labels."""
+        """Turn logits into class indices, or into indicators of labels."""
         return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
 
     def consider(self, candidate: Candidate, found: Gain, seconds: float) -> bool:
         """Record a stage, and keep it if the validation rows prefer it."""
-        # Processes that disagree would wait for each other for ever.
+        # Processes that disagree would wait for each other forever.
         kept = bool(Processes(self.fabric).agreed(found.passes(self.options["evidence"])))
         self.note(candidate.name, self.judge.value(candidate.chosen), seconds, found, kept=kept)
         if kept:

@@ -1,4 +1,4 @@
-"""The annealed trainer: one loop, its stages, and callbacks for everything optional."""
+"""The trainer behind `EASTClassifier`: one loop, its stages, and callbacks for everything optional."""
 
 from eastward.training.batches import (
     LoaderBatches,

@@ -1,9 +1,9 @@
-"""Take one optimiser step for more rows than fit into memory, with the exact gradient of all.
+"""Take one optimiser step for more rows than fit into memory, with the exact gradient of all rows.
 
-The mean of a metric over micro-batches is not the metric. But the loss depends on the network only through the logits.
-A first pass without a graph collects them, and the loss of all rows gives their slope. A second pass carries the slope
-into the weights, micro-batch by micro-batch. This is exact for any objective, for all members at once and over
-processes.
+The mean of a metric over micro-batches is not the metric of all rows. But the loss depends on the network only through
+the logits. So a first pass, without a graph, collects the logits of all rows, and the loss gives their gradient. A
+second pass carries this gradient back into the weights, one micro-batch at a time. The result is exact for any
+objective, for all members at once and across processes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,21 @@ DUST = 1e-20
 
 
 def exact_gradient(run: Any, batch: tuple[Any, Tensor, Tensor | None], parts: int) -> Tensor:
-    """Compute the gradient of ``batch`` in ``parts`` micro-batches, and return its losses ``(K,)``.
+    """Compute the gradient of a batch in micro-batches, and return the loss of each member.
 
     Parameters
     ----------
     run : Run
         A stage in progress.
     batch : tuple
-        Inputs, targets ``(K, B)`` and weights of this process; on the CPU until a micro-batch is needed.
+        Inputs, targets ``(K, B)`` and weights of this process. They stay on the CPU until a micro-batch is needed.
     parts : int
-        Micro-batches, equally many in every process.
+        Number of micro-batches, the same in every process.
+
+    Returns
+    -------
+    Tensor
+        ``(K,)`` losses of the whole batch, on the CPU.
     """
     inputs, targets, weights = batch
     stacked = isinstance(run.members, StackedMLP) and inputs.dim() == 3
@@ -61,7 +66,7 @@ def exact_gradient(run: Any, batch: tuple[Any, Tensor, Tensor | None], parts: in
 
 
 def _first_pass(run: Any, pieces: list[Any]) -> tuple[Tensor, list[Any]]:
-    """Compute logits of all rows, and record the random state of each micro-batch to repeat its dropout."""
+    """Compute the logits of all rows, and record the random state of each micro-batch to repeat its dropout."""
     logits, states = [], []
     with torch.no_grad(), still_statistics(run.members), run.fabric.autocast():
         for piece in pieces:
@@ -73,7 +78,7 @@ def _first_pass(run: Any, pieces: list[Any]) -> tuple[Tensor, list[Any]]:
 def _slope(
     run: Any, logits: Tensor, targets: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the losses of all rows together, and the gradient of their sum at the logits."""
+    """Compute the losses of all rows together, and the gradient of their sum with respect to the logits."""
     leaf = logits.requires_grad_()
     targets, weights = run.fabric.to_device((targets, weights))
     losses = run.objective(leaf, targets, weights)
@@ -82,7 +87,7 @@ def _slope(
 
 
 def without_dust(gradient: Tensor) -> Tensor:
-    """Set the smallest entries of a gradient to zero.
+    """Set the entries of a gradient that are too small to matter to zero.
 
     Examples
     --------
@@ -91,7 +96,7 @@ def without_dust(gradient: Tensor) -> Tensor:
     tensor([0.0000, 0.5000])
     """
     # Saturated rows have gradients such as 1e-40, which change no sum. But a CPU multiplies such subnormal numbers
-    # about a hundred times more slowly: a network that fitted its data well took 2.5 times as long to train.
+    # about a hundred times more slowly. A network that fitted its data well took 2.5 times as long to train.
     return functional.hardshrink(gradient, DUST)
 
 
@@ -99,16 +104,16 @@ def _pieces(inputs: Any, rows: int, parts: int, *, stacked: bool) -> list[Any]:
     """Split rows into ``parts`` micro-batches whose sizes differ by at most one."""
     bounds = [round(rows * part / parts) for part in range(parts + 1)]
     slices = [slice(*pair) for pair in pairwise(bounds)]
-    if isinstance(inputs, list):  # of inputs, one entry for each member
+    if isinstance(inputs, list):  # one entry for each member
         return [[take(own, part) for own in inputs] for part in slices]
     return [inputs[:, part] if stacked else take(inputs, part) for part in slices]
 
 
 def warn_of_batch_norm(members: nn.Module) -> None:
-    """Warn, once per stage, that batch norm normalises each micro-batch on its own."""
+    """Warn that batch norm normalises each micro-batch separately, if a member has batch norm."""
     if normalises_batches(members):
         warnings.warn(
-            "accumulate='exact': batch norm normalises each micro-batch by itself, so that the network differs from "
-            "one that sees all rows at once; use group norm or layer norm to have the same",
+            "accumulate='exact': batch norm normalises each micro-batch separately, so the network differs from "
+            "one that sees all rows at once; use group norm or layer norm instead",
             stacklevel=2,
         )

@@ -1,7 +1,7 @@
 """Batches of rows for K members at once, without a loader for single samples.
 
-A *source* yields, each epoch, index tensors ``(K, B)``: row k holds rows of the data for member k. Batches of one
-epoch have nearly equal sizes, because a small remainder would estimate the metric badly.
+A *source* yields index tensors ``(K, B)`` in each epoch. Row k of such a tensor holds the data rows for member k. The
+batches of an epoch have nearly equal sizes, because a small last batch would estimate the metric badly.
 """
 
 from __future__ import annotations
@@ -28,14 +28,22 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Frequencies:
-    r"""Class frequencies ``(C,)`` of training, :math:`\pi`, and those that count, :math:`\pi'`."""
+    r"""Class frequencies of the training rows, :math:`\pi`, and those that the model is judged by, :math:`\pi'`.
+
+    Attributes
+    ----------
+    trained : Tensor
+        ``(C,)`` frequencies of the training rows.
+    judged : Tensor
+        ``(C,)`` frequencies that the model is judged by.
+    """
 
     trained: Tensor
     judged: Tensor
 
     @property
     def shift(self) -> Tensor:
-        r"""The shift of logits from the first to the second: :math:`\log \pi' - \log \pi`.
+        r"""Shift of the logits from training to judged frequencies: :math:`\log \pi' - \log \pi`.
 
         Examples
         --------
@@ -43,30 +51,48 @@ class Frequencies:
         >>> Frequencies(torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5])).shift
         tensor([-0.4700,  0.9163])
         """
-        # A class that never occurs gets the lowest logit that can still be distinguished.
+        # The lower limit keeps the shift finite for a class that never occurs.
         return (self.judged.clamp_min(1e-12).log() - self.trained.clamp_min(1e-12).log()).float()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The training data: inputs, targets, weights, and each member's rows for training and validation.
+    """Data of a training run, with the rows on which each member trains and is validated.
 
     Attributes
     ----------
     inputs : Tensor or dict of Tensor
-        First dimension N.
+        Inputs of N rows; the first dimension is N.
     targets : Tensor
-        ``(N,)`` class indices or ``(N, L)`` indicators.
+        ``(N,)`` class indices or ``(N, L)`` indicators of labels.
     weights : Tensor or None
-        ``(N,)``.
+        ``(N,)`` weights of the rows; None gives all rows the same weight.
     train, valid : list of Tensor
-        Row indices, one tensor for each member.
+        Indices of the training and validation rows, one tensor for each member.
     num_outputs : int
         Number of classes or labels.
-    multilabel : bool
-        Whether targets are indicators.
+    multilabel : bool, default=False
+        Whether the targets are indicators of labels that do not exclude each other.
     frequencies : Frequencies, optional
-        Class frequencies, if those that count differ from training.
+        Class frequencies of the training rows, and those that the model is judged by, if the two differ.
+
+    Examples
+    --------
+    Two members, each validated on half of the rows and trained on the other half:
+
+    >>> import torch
+    >>> from eastward.training import Rows
+    >>> halves = [torch.tensor([0, 2]), torch.tensor([1, 3])]
+    >>> rows = Rows(
+    ...     torch.randn(4, 3),
+    ...     torch.tensor([0, 0, 1, 0]),
+    ...     weights=None,
+    ...     train=halves,
+    ...     valid=halves[::-1],
+    ...     num_outputs=2,
+    ... )
+    >>> rows.class_mass
+    tensor([0.7500, 0.2500])
     """
 
     inputs: Any
@@ -85,13 +111,13 @@ class Rows:
 
     @property
     def class_mass(self) -> Tensor:
-        """Compute the weight of each class over all rows, normalised to one."""
+        """Share of each class in the weight of all rows, ``(C,)``."""
         weights = torch.ones(len(self.targets)) if self.weights is None else self.weights
         mass = torch.zeros(self.num_outputs).index_add(0, self.targets, weights.float())
         return mass / mass.sum()
 
     def as_judged(self) -> Rows:
-        """Return a copy whose weights give held-out rows the frequencies that count."""
+        """Return a copy whose weights give the held-out rows the class frequencies that the model is judged by."""
         if self.frequencies is None:
             return self
         held = torch.cat(self.valid)
@@ -104,7 +130,7 @@ class Rows:
 
 
 def take(inputs: Any, rows: Tensor | slice) -> Any:
-    """Select rows of a tensor or array, or of every one in a dictionary."""
+    """Select rows of a tensor or an array, or of every entry of a dictionary."""
     if isinstance(inputs, dict):
         return {name: value[rows] for name, value in inputs.items()}
     # NumPy would treat a tensor of one index as a number.
@@ -114,14 +140,30 @@ def take(inputs: Any, rows: Tensor | slice) -> Any:
 
 
 def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:
-    """Assign a stratified fold to each row; -1 for the only row of a class, which every member trains on.
+    """Assign each row to a fold, with the rows of every class spread evenly over the folds.
 
-    Rows of a class are distributed in random order, starting where the previous class ended, so that folds are equally
-    large even if classes are small.
+    The rows of a class are dealt out in random order, starting at the fold where the previous class ended. So the sizes
+    of the folds differ by at most one row, even if classes are small. The only row of a class belongs to no fold, so
+    that every member trains on it.
+
+    Parameters
+    ----------
+    labels : Tensor
+        ``(N,)`` class indices.
+    num_folds : int
+        Number of folds.
+    generator : torch.Generator
+        Generator of the random order.
+
+    Returns
+    -------
+    Tensor
+        ``(N,)`` fold of each row, counted from 0; -1 for the only row of a class.
 
     Examples
     --------
     >>> import torch
+    >>> from eastward.training import assign_folds
     >>> folds = assign_folds(torch.tensor([0, 0, 0, 0, 1]), 2, torch.Generator().manual_seed(0))
     >>> sorted(folds.tolist())
     [-1, 0, 0, 1, 1]
@@ -139,11 +181,24 @@ def assign_folds(labels: Tensor, num_folds: int, generator: torch.Generator) -> 
 
 
 class ShuffledBatches:
-    """Batches that contain every row once per epoch, in random order.
+    """Batches in random order that contain each row once per epoch.
+
+    All members see equally many rows. If one has more training rows than another, a random part of them is left out in
+    each epoch.
+
+    Parameters
+    ----------
+    train : sequence of Tensor
+        Indices of the training rows, one tensor for each member.
+    batch_size : int
+        Approximate number of rows in a batch; the rows of an epoch are split evenly.
+    max_steps : int, optional
+        Largest number of batches in an epoch. By default, an epoch contains all rows.
 
     Examples
     --------
     >>> import torch
+    >>> from eastward.training import ShuffledBatches
     >>> source = ShuffledBatches([torch.arange(10)], batch_size=4)
     >>> [tuple(rows.shape) for rows in source.epoch(torch.Generator().manual_seed(0))]
     [(1, 5), (1, 5)]
@@ -158,22 +213,38 @@ class ShuffledBatches:
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
     def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
-        """Yield index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
+        """Yield the index tensors ``(K, B)`` of one epoch, starting with batch ``start``."""
         orders = [rows[torch.randperm(len(rows), generator=generator)] for rows in self.train]
         together = torch.stack([order[: self.rows] for order in orders])
         yield from torch.tensor_split(together, self.steps, dim=1)[start : self.used]
 
 
 class StratifiedBatches:
-    """Batches with rows of every class, as equal as the rarest allows; use them with a class prior.
+    """Batches with equally many rows of every class, as far as a class has enough rows.
 
-    Each class contributes ``batch_size / C`` rows. A class with fewer rows contributes all of them, and the others
-    make up for it. Within a class, rows come in random order, without repetition until all were used. If there are
-    more classes than fit into a batch, it contains one row each of random classes.
+    Each of C classes contributes ``batch_size / C`` rows. A class with fewer rows contributes all of them, and larger
+    classes fill the gap. The rows of a class come in random order, and repeat only when all have been used. If there
+    are more classes than rows in a batch, each batch contains one row each of randomly chosen classes.
+
+    The class frequencies of these batches are not those of the data, so the loss needs a class prior.
+
+    Parameters
+    ----------
+    train : sequence of Tensor
+        Indices of the training rows, one tensor for each member. A class is left out if one member has no row of it.
+    labels : Tensor
+        ``(N,)`` class indices of all rows.
+    num_classes : int
+        Number of classes, C.
+    batch_size : int
+        Number of rows in a batch.
+    max_steps : int, optional
+        Largest number of batches in an epoch. By default, an epoch draws about as many rows as there are.
 
     Examples
     --------
     >>> import torch
+    >>> from eastward.training import StratifiedBatches
     >>> labels = torch.tensor([0] * 90 + [1] * 10)
     >>> source = StratifiedBatches([torch.arange(100)], labels, 2, batch_size=20)
     >>> first = next(source.epoch(torch.Generator().manual_seed(0)))
@@ -199,7 +270,7 @@ class StratifiedBatches:
         self.used = self.steps if max_steps is None else min(self.steps, max_steps)
 
     def epoch(self, generator: torch.Generator, start: int = 0) -> Iterator[Tensor]:
-        """Yield index tensors ``(K, B)`` of one epoch, from batch ``start`` on."""
+        """Yield the index tensors ``(K, B)`` of one epoch, starting with batch ``start``."""
         return islice(self._epoch(generator), start, None)
 
     def _epoch(self, generator: torch.Generator) -> Iterator[Tensor]:
@@ -224,14 +295,24 @@ class StratifiedBatches:
 
 
 class LoaderBatches:
-    """The batches of a user's DataLoader, in its order, for a single member.
+    """Batches of a user's DataLoader, in its own order, for a single member.
 
     Parameters
     ----------
     loader : iterable
         Yields ``(inputs, targets)`` or ``(inputs, targets, sample_weight)``.
     encode : callable
-        Turns the loader's targets into class indices.
+        Turns the targets of the loader into class indices.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eastward.training import LoaderBatches
+    >>> loader = [(torch.zeros(2, 3), torch.tensor([5, 7]))]
+    >>> source = LoaderBatches(loader, encode=lambda labels: (labels == 7).long())
+    >>> for inputs, targets, weights in source.epoch(torch.Generator()):
+    ...     print(inputs.shape, targets, weights)
+    torch.Size([2, 3]) tensor([[0, 1]]) None
     """
 
     # Whether each process has its own batches, as with a DistributedSampler.
@@ -245,7 +326,7 @@ class LoaderBatches:
         self._epochs = 0
 
     def for_stage(self, stage: Any, processes: Any) -> LoaderBatches:  # noqa: ARG002
-        """Return the loader itself; the options of the stage do not apply."""
+        """Return this object itself, because the loader decides about its batches, not the stage."""
         return self
 
     def epoch(
@@ -253,7 +334,7 @@ class LoaderBatches:
         generator: torch.Generator,  # noqa: ARG002 - the loader does its own shuffling
         start: int = 0,
     ) -> Iterator[tuple[Any, Tensor, Tensor | None]]:
-        """Yield inputs, ``(1, B)`` targets and weights of each batch, from batch ``start`` on."""
+        """Yield inputs, ``(1, B)`` targets and weights of each batch, starting with batch ``start``."""
         if self.dealt_out:
             self.loader.sampler.set_epoch(self._epochs)  # type: ignore[attr-defined]
             self._epochs += 1
@@ -263,7 +344,7 @@ class LoaderBatches:
 
 
 def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:
-    """Compute rows per class: equal shares, capped by what a class has; larger classes get the rest."""
+    """Compute the number of rows of each class in a batch: equal shares, as far as a class has enough rows."""
     quotas = [0] * len(available)
     left = batch_size
     pending = sorted((c for c in range(len(available)) if available[c]), key=lambda c: available[c])
@@ -275,7 +356,7 @@ def _equal_quotas(available: Sequence[int], batch_size: int) -> list[int]:
 
 
 def _cycled(rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Return ``count`` rows from consecutive random permutations."""
+    """Return ``count`` rows from random permutations, one after the other."""
     rounds = -(-count // len(rows))
     orders = [torch.randperm(len(rows), generator=generator) for _ in range(rounds)]
     return rows[torch.cat(orders)[:count]]

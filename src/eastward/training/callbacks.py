@@ -20,8 +20,8 @@ __all__ = ["Anneal", "AverageWeights", "KeepBest"]
 class Anneal(Callback):
     """A callback that sets the temperature: one value for each epoch, or cooling on plateaus.
 
-    Plateaus are looked for in the validation loss at the current temperature, as in the paper. When several coolings
-    in a row bring no new best, the stage is over.
+    Plateaus are detected in the validation loss at the current temperature, as in the paper. When several coolings in a
+    row bring no new best, the stage ends.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -29,7 +29,7 @@ class Anneal(Callback):
         self.cooling = None if stage.cooling is None else PlateauCooling(**stage.cooling)
 
     def epoch_start(self, run: Run) -> None:
-        """Assign the temperature of this epoch."""
+        """Set the temperature of this epoch."""
         if self.cooling is not None:
             temperature = self.cooling.temperature
         elif self.ladder is not None:
@@ -39,7 +39,7 @@ class Anneal(Callback):
         run.objective.temperature = max(temperature, run.temperature_floor)
 
     def epoch_end(self, run: Run) -> None:
-        """Let the plateau detector see the validation loss."""
+        """Pass the validation loss to the plateau detector."""
         if self.cooling is not None:
             self.cooling.step(run.record["valid_loss"])
             run.stop = run.stop or self.cooling.finished
@@ -49,16 +49,17 @@ class Anneal(Callback):
         return {} if self.cooling is None else self.cooling.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         if self.cooling is not None:
             self.cooling.load_state_dict(state)
 
 
 class KeepBest(Callback):
-    """A callback that restores each member to its lowest validation loss at the end.
+    """A callback that ends a stage with each member at its lowest validation loss.
 
-    With ``patience``, a member is done after that many epochs without a gain, and the stage stops when all are done.
-    What a member learns afterwards does not count, so training K members together equals training each alone.
+    With ``patience``, a member is done after that many epochs without a gain. The stage stops when all members are
+    done. What a member learns after it is done does not count, so members that train together equal members that train
+    alone.
     """
 
     def __init__(self, patience: int | None) -> None:
@@ -68,18 +69,18 @@ class KeepBest(Callback):
         self.states: list[dict[str, Tensor]] = []
 
     def stage_start(self, run: Run) -> None:
-        """Keep the start, in case no epoch is finished."""
+        """Keep the initial weights, in case no epoch is finished."""
         size = run.members.size
         self.best, self.waited = [float("inf")] * size, [0] * size
         self.states = [run.members.member_state(k) for k in range(size)]
 
     def epoch_start(self, run: Run) -> None:
-        """Spare members that are done; with several processes all still need gradients."""
+        """Skip the backward pass of members that are done; with several processes, all need gradients."""
         if isinstance(run.members, SeparateMembers) and not run.processes.many:
             run.members.rest(k for k in range(run.members.size) if self._done(k))
 
     def epoch_end(self, run: Run) -> None:
-        """Keep members that improved; stop when all have run out of patience."""
+        """Keep the weights of members that improved, and stop when all members are done."""
         losses = torch.zeros(0) if run.valid_losses is None else run.valid_losses
         for k, loss in enumerate(losses.tolist()):
             if self._done(k):
@@ -102,11 +103,11 @@ class KeepBest(Callback):
             run.members.load_member(k, state)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the best values and weights."""
+        """Return the best losses and weights."""
         return {"best": self.best, "waited": self.waited, "states": self.states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         self.best, self.waited, self.states = state["best"], state["waited"], state["states"]
 
 
@@ -114,8 +115,8 @@ class AverageWeights(Callback):
     """A callback that ends a stage at the mean of its last weights (stochastic weight averaging).
 
     Integer buffers keep their last value. The running statistics of batch norm are averaged like weights, which is
-    exact for means and close for variances. If the user or the collapse guard ends a stage before averaging begins,
-    each member returns to its best validation score, including the start.
+    exact for means and close for variances. The user or the collapse guard may end a stage before averaging begins.
+    Then each member returns to its best validation score, which may be that of the start.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -126,13 +127,13 @@ class AverageWeights(Callback):
         self.states: list[dict[str, Tensor]] = []
 
     def stage_start(self, run: Run) -> None:
-        """Keep the start, which later epochs must beat."""
+        """Keep the initial weights, which later epochs must beat."""
         validate_once(run)
         self.best = _scores(run)
         self.states = [run.members.member_state(k) for k in range(run.members.size)]
 
     def epoch_end(self, run: Run) -> None:
-        """Add this epoch's weights to the mean, or keep the best until averaging begins."""
+        """Add the weights of this epoch to the mean, or keep the best weights until averaging begins."""
         if run.epoch <= self.first and run.epoch < run.stage.max_epochs:
             self._keep_best(run)
             return
@@ -159,11 +160,11 @@ class AverageWeights(Callback):
             run.members.load_member(k, state)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the mean so far, and the best before it."""
+        """Return the mean so far, and the best weights before it."""
         return {name: getattr(self, name) for name in ("count", "means", "best", "states")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 

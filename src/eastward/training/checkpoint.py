@@ -26,7 +26,7 @@ FORMAT = 3
 
 
 def write_atomically(path: Path, write: Any) -> None:
-    """Call ``write(temporary)`` and rename, so that the final name never holds a partial file."""
+    """Call ``write(temporary)`` and rename the file, so that its final name never holds a partial file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Any) -> None:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Compute a digest of tensors and settings, so that no other run resumes the checkpoint.
+    """Compute a digest of tensors and settings, which shows whether a checkpoint belongs to a run.
 
     Examples
     --------
@@ -58,8 +58,8 @@ def fingerprint(*parts: Any) -> str:
 class Checkpoint(Callback):
     """A callback that saves the run after an epoch, at most every ``interval`` seconds.
 
-    It must come last among the callbacks, because it saves what the others decided. A finished stage is saved by
-    :meth:`save_finished`.
+    This callback must come last, because it saves what the others decided. :meth:`save_finished` saves a finished
+    stage.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Checkpoint(Callback):
         self.saved_at = float("-inf")
 
     def epoch_end(self, run: Run) -> None:
-        """Save, if the last save was long enough ago."""
+        """Save if the last save was long enough ago."""
         if time.monotonic() - self.saved_at >= self.interval:
             self._save(run, finished=False)
 
     def batch_end(self, run: Run) -> None:
-        """Save within an epoch, if epochs are long."""
+        """Save within an epoch if epochs are long."""
         if getattr(run.source, "long_epochs", False):
             self.epoch_end(run)
 
@@ -119,7 +119,7 @@ class Checkpoint(Callback):
 
 
 def load_checkpoint(path: Path, identity: str, *, caller: str = "fit") -> dict[str, Any] | None:
-    """Load the checkpoint at ``path``, or None if there is none; an error if it belongs to another run."""
+    """Load a checkpoint, and refuse one of another run; return None if there is no file."""
     for stale in path.parent.glob(f".{path.name}.*.part"):
         stale.unlink(missing_ok=True)  # left by a process that was killed while writing
     if not path.exists():
@@ -128,14 +128,14 @@ def load_checkpoint(path: Path, identity: str, *, caller: str = "fit") -> dict[s
         state: dict[str, Any] = torch.load(path, weights_only=True)
         kept = state["identity"], state["format"]
     except Exception as error:
-        advice = "Delete the file to start anew."
+        advice = "Delete the file to start over."
         message = (
             f"checkpoint of {caller} must be a file that {caller} wrote; got {path.name} ({error}). "
             f"{advice}"
         )
         raise ValueError(message) from error
     if kept != (identity, FORMAT):
-        expected = "of the same data, parameters and version"
-        advice = "Choose another folder, or delete it to start anew."
-        _checks.fail(caller, "checkpoint", expected, f"{path.name} of another run", advice)
+        expected = "from the same data, parameters and version"
+        advice = "Choose another folder, or delete the file to start over."
+        _checks.fail(caller, "checkpoint", expected, f"{path.name} from another run", advice)
     return state

@@ -1,10 +1,12 @@
-"""The collapse guard: a surrogate can drive a network into predicting too few classes.
+"""The collapse guard, which notices when training for a metric makes a network predict too few classes.
 
-From scratch, or at a low temperature, the gradient of a rare class may vanish, and the class is never predicted again.
-The guard checks every epoch and describes what it found in one sentence. It answers in three steps: it raises the
-temperature, it mixes cross-entropy back in, and finally it returns the member to the start of the stage, while the
-others continue. The reference is which classes the network predicted before its decision was tuned. Tuned offsets
-predict the rarest classes at any price, and a network that does so a little less has not collapsed.
+When training starts from scratch, or at a low temperature, the gradient of a rare class may vanish. Then the class is
+never predicted again. The guard checks every epoch and describes what it found in one sentence. First it raises the
+temperature and mixes cross-entropy back in. If that does not help, it returns the member to the start of the stage,
+while the others continue.
+
+The guard compares with the classes that the network predicted before its decision was tuned. Tuned offsets predict the
+rarest classes at any price, and a network that does so a little less has not collapsed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ VANISHED = 1e-12
 
 
 def unpredicted(table: Tensor | Counts) -> Tensor:
-    """Return which classes occur but are never predicted, ``(C,)`` booleans.
+    """Find the classes that occur but are never predicted, as ``(C,)`` booleans.
 
     Examples
     --------
@@ -45,7 +47,7 @@ def unpredicted(table: Tensor | Counts) -> Tensor:
 
 
 def _margins(table: Tensor | Counts) -> tuple[Tensor, Tensor]:
-    """Count how often each class occurs and is predicted."""
+    """Count how often each class occurs, and how often it is predicted."""
     if isinstance(table, Counts):
         return table.true, table.predicted
     return table.sum(1), table.sum(0)
@@ -57,7 +59,7 @@ class CollapseGuard(Callback):
     Parameters
     ----------
     answer : bool
-        Whether to act; otherwise the guard only warns and leaves the papers' procedure unchanged.
+        Whether to act. Otherwise the guard only warns, so that the procedure of the papers stays unchanged.
     """
 
     def __init__(self, *, answer: bool) -> None:
@@ -69,7 +71,7 @@ class CollapseGuard(Callback):
         self.warned = False
 
     def stage_start(self, run: Run) -> None:
-        """Store the start of the stage, and which classes the network predicts there."""
+        """Keep the initial weights, and note which classes the network predicts."""
         validate_once(run)
         self.reference = [unpredicted(table) for table in run.tables_before or run.valid_tables]
         self.streaks = [0] * run.members.size
@@ -129,7 +131,7 @@ class CollapseGuard(Callback):
         self._say(run, f"{complaint}, for {epochs} epochs now: {answer}")
 
     def stage_end(self, run: Run) -> None:
-        """Return members that were given up to the start, whatever was averaged or kept for them."""
+        """Load the initial weights of members that were given up, whatever other callbacks kept for them."""
         for k in self.given_up:
             run.members.load_member(k, self.starts[k])
 
@@ -139,18 +141,18 @@ class CollapseGuard(Callback):
         logger.warning(note)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return start, reference and streaks."""
+        """Return the initial weights, the classes predicted at the start, and the streaks."""
         names = ("reference", "starts", "streaks", "given_up", "warned")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what ``state_dict`` returned."""
+        """Restore a state that ``state_dict`` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
 
 def _is_constant(table: Tensor | Counts) -> bool:
-    """Whether all predictions are one class of several; never for labels that do not exclude each other."""
+    """Return whether all predictions fall into one of several classes; always False for independent labels."""
     if isinstance(table, Counts):
         return False
     true, predicted = _margins(table)

@@ -20,11 +20,11 @@ class FocalObjective:
     Parameters
     ----------
     gamma : float, default=2.0
-        0 is cross-entropy; a larger gamma gives correct rows less weight.
+        0 gives cross-entropy; a larger value gives less weight to rows that are predicted correctly.
     multilabel : bool, default=False
         Whether labels are independent; the loss is then the mean of their binary focal losses.
     reduce : callable, optional
-        Differentiable sum over processes.
+        A differentiable sum over processes.
 
     References
     ----------
@@ -48,7 +48,7 @@ class FocalObjective:
         known = targets != IGNORED
         labels = targets.clamp_min(0)
         if self.multilabel:
-            # log p of the true value of every label
+            # The log-probability of the true value of every label.
             signs = labels.to(logits.dtype) * 2 - 1
             logs = functional.logsigmoid(logits.float() * signs)
             each = (focal_terms(logs, self.gamma) * known).mean(-1)

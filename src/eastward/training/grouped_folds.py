@@ -1,4 +1,4 @@
-"""Folds that keep groups together: the rows of one patient, or of one week."""
+"""Folds that keep groups of rows together, such as those of one patient or one week."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ PERIODS = 20
 def grouped_folds(
     codes: NDArray[Any], groups: Any, num_folds: int, seed: int, *, caller: str = "fit"
 ) -> NDArray[np.int64]:
-    """Assign folds such that groups stay together and classes are spread as evenly as possible.
+    """Assign rows to folds: groups stay together, and classes are spread as evenly as possible.
 
-    This is scikit-learn's ``StratifiedGroupKFold``, with at most as many folds as groups.
+    This is scikit-learn's ``StratifiedGroupKFold``. There are fewer folds if there are few groups, or if the largest
+    class has few rows.
 
     Parameters
     ----------
     codes : ndarray
         ``(N,)`` class indices.
     groups : array-like
-        ``(N,)``: equal values stay together.
+        ``(N,)`` group of each row; equal values stay together.
     num_folds : int
         Largest number of folds.
     seed : int
         Seed of the shuffle.
     caller : str
-        Name of the caller, for messages.
+        Name of the caller, for error messages.
 
     Returns
     -------
     ndarray
-        ``(N,)``, from 0.
+        ``(N,)`` fold of each row, counted from 0.
 
     Examples
     --------
@@ -53,13 +54,13 @@ def grouped_folds(
         _checks.fail(caller, "groups", f"of shape {codes.shape}", f"shape {names.shape}")
     count = min(num_folds, len(np.unique(names)))
     if count < 2:
-        advice = "Rows of one group are never split, so that nothing can be held out."
-        _checks.fail(caller, "groups", "two groups at least", f"{len(np.unique(names))}", advice)
+        advice = "A group is never split, so a single group leaves nothing to hold out."
+        _checks.fail(caller, "groups", "at least two groups", f"{len(np.unique(names))}", advice)
     most = int(np.bincount(codes).max())
     splitter = StratifiedGroupKFold(min(count, most), shuffle=True, random_state=seed)
     folds = np.zeros(len(codes), dtype=np.int64)
     with warnings.catch_warnings():
-        # A class with fewer rows than folds is missing in some folds, which is common with groups.
+        # A class with fewer rows than folds is missing from some folds, which is common with groups.
         warnings.filterwarnings("ignore", message="The least populated class")
         for fold, (_, held) in enumerate(splitter.split(np.zeros(len(codes)), codes, names)):
             folds[held] = fold

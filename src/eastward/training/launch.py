@@ -1,6 +1,6 @@
 """Start and watch processes on one machine that train together.
 
-Inside a running job (``torchrun``, SLURM), nothing is started, because the processes exist already.
+Inside a running job (``torchrun``, SLURM), no process is started, because the job already has its processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["in_processes", "make_fabric", "processes_to_start", "train_with_devices"]
 
 CALLER = "EASTClassifier"
-# Seconds that a process waits for the others.
+# Environment variable: the seconds that a process waits for the others.
 TIMEOUT = "EASTWARD_PROCESS_SECONDS"
 
 
@@ -59,11 +59,12 @@ def train_with_devices(
     fabric_options : mapping
         ``accelerator``, ``devices``, ``strategy``, ``precision`` and ``loggers`` of Lightning Fabric.
     members, rows, stages, generator, **settings
-        As in :func:`~eastward.training.runner.train_members`.
+        Arguments of :func:`~eastward.training.runner.train_members`.
 
     Returns
     -------
     TrainingResult
+        The result of process zero.
     """
     count = processes_to_start(fabric_options["devices"], fabric_options["strategy"])
     if count == 1:
@@ -86,7 +87,7 @@ def _trained(
     settings: Mapping[str, Any],
 ) -> tuple[TrainingResult, dict[str, Tensor]]:
     """Train in one process, and return the result and the weights."""
-    # Tensors arrive in memory shared by all processes, which is right for rows and wrong for weights.
+    # Tensors arrive in memory that all processes share, which is right for rows and wrong for weights.
     members = copy.deepcopy(members)
     generator = torch.Generator()
     generator.set_state(state)
@@ -97,7 +98,7 @@ def _trained(
 
 
 def processes_to_start(devices: Any, strategy: Any) -> int:
-    """Return how many processes to start; 1 if this one is enough, or is part of a job already.
+    """Return the number of processes to start: 1 if this process is enough, or already belongs to a job.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def processes_to_start(devices: Any, strategy: Any) -> int:
     """
     wanted = devices if isinstance(devices, int) else 1
     if wanted > _checks.MOST_JOBS:
-        expected = f"{_checks.MOST_JOBS} processes at most"
+        expected = f"at most {_checks.MOST_JOBS} processes"
         _checks.fail(CALLER, "devices", expected, devices)
     if wanted > 1 and strategy not in ("auto", "ddp"):
         expected = "'auto' or 'ddp' with more than one device"
@@ -116,13 +117,13 @@ def processes_to_start(devices: Any, strategy: Any) -> int:
 
 
 def in_a_job() -> bool:
-    """Whether ``torchrun`` or a similar launcher started this process together with others."""
+    """Return whether ``torchrun`` or a similar launcher started this process together with others."""
     return "LOCAL_RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def make_fabric(options: Mapping[str, Any], *, caller: str = CALLER) -> Fabric:
-    """Make a Lightning Fabric with device, precision and loggers; launched if this is a process of a job."""
-    # Imported here, because it takes seconds and prediction does not need it.
+    """Make a Lightning Fabric from its options, and launch it if this process belongs to a job."""
+    # Imported here, because the import takes seconds and prediction does not need it.
     from lightning_fabric import Fabric  # noqa: PLC0415
     from lightning_fabric.plugins.environments.torchelastic import (  # noqa: PLC0415
         TorchElasticEnvironment,
@@ -160,15 +161,15 @@ def _refuse(caller: str, options: Mapping[str, Any], error: Exception) -> NoRetu
     names = ("accelerator", "devices", "strategy", "precision")
     got = ", ".join(f"{name}={_checks.describe(options.get(name))}" for name in names)
     reason = " ".join(str(error).split())
-    expected = "such as Lightning Fabric takes"
+    expected = "values that Lightning Fabric accepts"
     _checks.fail(caller, ", ".join(names), expected, f"{got} ({reason})")
 
 
 def _meet_again(device: str, seconds: float) -> None:
     """Connect the processes of a restarted job under new names.
 
-    torchrun keeps its store over a restart, including the addresses of dead processes. Under the old names, the new
-    processes would try to reach those.
+    torchrun keeps its store when it restarts a job, including the addresses of dead processes. Under the old names, the
+    new processes would try to reach the dead ones.
     """
     store, rank, world = next(rendezvous("env://"))
     attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
@@ -182,19 +183,19 @@ def _meet_again(device: str, seconds: float) -> None:
 
 
 def in_processes(count: int, work: Callable[[], Any]) -> Any:
-    """Call ``work`` in ``count`` new processes of one job, and return what process zero returns.
+    """Call ``work`` in ``count`` new processes of one job, and return the result of process zero.
 
     Parameters
     ----------
     count : int
         Number of processes.
     work : callable
-        Takes no arguments and is pickled, such as a ``functools.partial`` of a function in a module.
+        A function without arguments that can be pickled, such as a ``functools.partial`` of a function in a module.
 
     Returns
     -------
     object
-        The result of process zero.
+        What ``work`` returned in process zero.
     """
     with tempfile.TemporaryDirectory(prefix="eastward-") as name:
         folder = Path(name)
@@ -211,7 +212,7 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
 
 
 def _packed(work: Callable[[], Any]) -> Any:
-    """Pickle ``work`` before anything is started, with a clear error if that is impossible."""
+    """Check that ``work`` can be pickled before any process starts, and raise a clear error if it cannot."""
     try:
         torch.multiprocessing.reductions.init_reductions()
         pickle.dumps(work)
@@ -232,7 +233,7 @@ def _free_port() -> int:
 
 
 def _watch(context: Any, folder: Path) -> None:
-    """Wait for the processes; Ctrl-C stops them after the epoch, and if one dies all end."""
+    """Wait for the processes; Ctrl-C stops them after the epoch, and if one dies, all end."""
     while True:
         try:
             if context.join():
@@ -252,14 +253,14 @@ def _explain(error: Any, folder: Path) -> None:
     died = getattr(error, "signal_name", None)
     how = f"was ended by {died}" if died else "failed"
     message = (
-        f"processes of {CALLER} must live until training ends; process {error.error_index} {how}. "
-        "With checkpoint= the last checkpoint is whole: call fit again to go on from there."
+        f"processes of {CALLER} must run until training ends; process {error.error_index} {how}. "
+        "With checkpoint=, the last checkpoint is complete: call fit again to continue from it."
     )
     raise RuntimeError(message) from error
 
 
 def _set_up_logging(rank: int, level: int | None) -> None:
-    """Let process zero log like the parent, and the others only warnings."""
+    """Let process zero log like its parent, and the others only errors."""
     logger = logging.getLogger("eastward")
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     if rank:
@@ -270,7 +271,7 @@ def _set_up_logging(rank: int, level: int | None) -> None:
 
 
 def _shown_level() -> int | None:
-    """Return the lowest level of messages that this process shows, if any."""
+    """Return the lowest level of messages that this process shows, or None if it shows none."""
     logger = logging.getLogger("eastward")
     shows = any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers)
     return logger.getEffectiveLevel() if shows else None
@@ -280,7 +281,7 @@ def _worker(
     rank: int, count: int, address: dict[str, str], level: int | None, work: Any, folder: str
 ) -> None:
     """Run one process of the job."""
-    # the parent handles Ctrl-C, and asks this process to stop
+    # The parent handles Ctrl-C, and asks this process to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
     os.environ.update(address)
@@ -291,7 +292,7 @@ def _worker(
     try:
         result = work()
     except BaseException as error:
-        # Another process may have died, and this one may be ended while it writes.
+        # If another process has died, this one may be killed while it writes, so the file is renamed when complete.
         part = Path(folder) / f"error-{rank}.part"
         part.write_bytes(_pickled_error(error))
         part.rename(part.with_suffix(".pickle"))

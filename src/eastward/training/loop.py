@@ -43,7 +43,78 @@ Source: TypeAlias = ShuffledBatches | StratifiedBatches | LoaderBatches | Stream
 
 @dataclass
 class Run:
-    """A stage in progress: what the loop and its callbacks share."""
+    """A stage in progress: the state that the training loop shares with its callbacks.
+
+    Attributes
+    ----------
+    stage : Stage
+        The stage that is running.
+    members : Members
+        The networks in training.
+    rows : Rows
+        Data, with the training and validation rows of each member.
+    metric : Metric
+        The metric that scores every epoch.
+    fabric : Fabric
+        Lightning Fabric, with device and precision.
+    generator : torch.Generator
+        Generator of the order of batches.
+    objective : CrossEntropyObjective, FocalObjective or MetricObjective
+        The loss that the stage minimises.
+    source : ShuffledBatches, StratifiedBatches, LoaderBatches or StreamBatches
+        The batches of each epoch.
+    model : Module
+        ``members`` as Fabric has set them up.
+    optimizer : Optimizer
+        The optimiser as Fabric has set it up.
+    processes : Processes
+        The processes that train together.
+    epoch : int
+        Number of finished epochs in this stage.
+    step : int
+        Number of finished optimiser steps in this epoch.
+    epoch_random : Tensor or None
+        State of ``generator`` at the start of the epoch, from which a resumed run repeats its batches.
+    loss_sum : Tensor or None
+        ``(K,)`` sum of the training losses in this epoch.
+    stop : bool
+        A callback sets this to True to end the stage after the epoch.
+    interrupted : bool
+        Whether the user stopped the stage.
+    temperature_floor : float
+        Lowest temperature that annealing may set; the collapse guard raises it.
+    record : dict
+        Numbers of the last epoch: ``stage``, ``epoch``, ``temperature``, ``train_loss``, ``valid_loss``,
+        ``valid_score`` and ``seconds``.
+    history : list of dict
+        The records of all epochs so far.
+    notes : list of str
+        Sentences about unusual events, for the report.
+    tables_before : sequence of Tensor or Counts
+        Validation tables of each member before the tuned decision became part of its output bias.
+    valid_tables : sequence of Tensor or Counts
+        Validation tables (hard confusion matrices) of each member after the last epoch.
+    valid_losses, valid_scores : Tensor or None
+        ``(K,)`` validation losses and scores after the last epoch; a higher score is better.
+    held : HeldRows or None
+        The validation rows of this process, looked up once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lightning_fabric import Fabric
+    >>> from eastward.metrics import get
+    >>> from eastward.training import Rows, StackedMLP, Stage
+    >>> from eastward.training.loop import new_run
+    >>> X, y, every = torch.randn(60, 3), torch.arange(60) % 2, torch.arange(60)
+    >>> rows = Rows(X, y, None, train=[every[:40]], valid=[every[40:]], num_outputs=2)
+    >>> stage = Stage("short", "cross_entropy", max_epochs=3, learning_rate=1e-2, batch_size=20)
+    >>> members = StackedMLP(1, [3, 8, 2])
+    >>> fabric = Fabric(accelerator="cpu", devices=1)
+    >>> run = new_run(stage, members, rows, get("f1_macro"), fabric, torch.Generator())
+    >>> run.epoch, run.stop, type(run.source).__name__
+    (0, False, 'ShuffledBatches')
+    """
 
     stage: Stage
     members: Members
@@ -66,7 +137,7 @@ class Run:
     record: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    tables_before: Sequence[Tensor | Counts] = ()  # before the tuned decision was folded in
+    tables_before: Sequence[Tensor | Counts] = ()
     valid_tables: Sequence[Tensor | Counts] = ()
     valid_losses: Tensor | None = None
     valid_scores: Tensor | None = None
@@ -82,7 +153,7 @@ def new_run(
     generator: torch.Generator,
     loader: LoaderBatches | StreamBatches | None = None,
 ) -> Run:
-    """Make everything that a stage needs; a user's loader replaces the stage's batches."""
+    """Prepare the run of a stage; a user's loader replaces the batches of the stage."""
     processes = Processes(fabric)
     model, optimizer = _set_up(members, stage, fabric)
     if stage.effective_batch is not None:
@@ -105,7 +176,7 @@ def new_run(
 def _objective(
     stage: Stage, rows: Rows, metric: Metric, processes: Processes, *, stratified: bool
 ) -> Objective:
-    """Return what the stage minimises, over the rows of all processes."""
+    """Return the loss that the stage minimises, over the rows of all processes."""
     common: dict[str, Any] = {"multilabel": rows.multilabel, "reduce": processes.reduce}
     if stage.objective == "cross_entropy":
         return CrossEntropyObjective(**common)
@@ -127,7 +198,36 @@ def _set_up(members: Members, stage: Stage, fabric: Fabric) -> tuple[Any, Any]:
 
 
 def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False) -> None:
-    """Train until the epochs are used up, or a callback or the user stops it."""
+    """Train one stage, until its last epoch, or until a callback or the user stops it.
+
+    Parameters
+    ----------
+    run : Run
+        The stage to train, changed in place.
+    callbacks : sequence of Callback
+        Callbacks, in the order in which their hooks are called.
+    resumed : bool, default=False
+        Whether the run continues from a checkpoint. The hook ``stage_start`` is then not called again.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lightning_fabric import Fabric
+    >>> from eastward.metrics import get
+    >>> from eastward.training import Rows, StackedMLP, Stage, run_stage
+    >>> from eastward.training.loop import new_run
+    >>> y = torch.arange(60) % 2
+    >>> X = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)) + y.unsqueeze(1)
+    >>> every = torch.arange(60)
+    >>> rows = Rows(X, y, None, train=[every[:40]], valid=[every[40:]], num_outputs=2)
+    >>> stage = Stage("short", "cross_entropy", max_epochs=3, learning_rate=1e-2, batch_size=20)
+    >>> members = StackedMLP(1, [3, 8, 2])
+    >>> fabric = Fabric(accelerator="cpu", devices=1)
+    >>> run = new_run(stage, members, rows, get("f1_macro"), fabric, torch.Generator())
+    >>> run_stage(run, callbacks=[])
+    >>> run.epoch, len(run.history), run.interrupted
+    (3, 3, False)
+    """
     try:
         if not resumed:
             _call(callbacks, "stage_start", run)
@@ -142,7 +242,7 @@ def run_stage(run: Run, callbacks: Sequence[Callback], *, resumed: bool = False)
             _agree(run)
     except KeyboardInterrupt:
         if run.processes.many:
-            raise  # the other processes would wait for this one, so a job is stopped from outside
+            raise  # the other processes would wait for this one, so a job can only be stopped from outside
         run.interrupted = True
     _call(callbacks, "stage_end", run)
 
@@ -153,14 +253,14 @@ def _call(callbacks: Sequence[Callback], hook: str, run: Run) -> None:
 
 
 def _agree(run: Run) -> None:
-    """Stop all processes together, if any has a reason to."""
+    """Stop all processes together, if any of them has a reason to stop."""
     if run.processes.asked_to_stop():
         run.interrupted = run.stop = True
     run.stop = run.processes.any(run.stop)
 
 
 def _train_epoch(run: Run, callbacks: Sequence[Callback]) -> Tensor:
-    """Run every batch, or the rest of a resumed epoch; return the mean loss of each member."""
+    """Train on every batch, or on the rest of a resumed epoch; return the mean loss of each member."""
     run.model.train()
     run.processes.seed(run.generator, own=False)
     run.epoch_random = run.generator.get_state()
@@ -200,7 +300,7 @@ def _own_part(run: Run, chosen: Any) -> Any:
 
 
 def _rows_of(run: Run, chosen: Any) -> tuple[Any, Tensor, Tensor | None]:
-    """Return inputs, targets and weights of the rows ``chosen``, ``(K, B)``, or a loader's own batch."""
+    """Return inputs, targets and weights of the rows ``chosen``, ``(K, B)``; a loader's batch is returned as it is."""
     if not isinstance(chosen, Tensor):
         ready: tuple[Any, Tensor, Tensor | None] = chosen
         return ready

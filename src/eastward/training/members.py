@@ -1,8 +1,8 @@
 """Networks that train side by side.
 
-The trainer trains K *members*: networks of equal shape, each with its own rows. The default network holds all K in one
-batched graph, so five cost little more overhead than one. A user's module is a single member, or K modules run one
-after the other.
+The trainer trains K *members*: networks of the same shape, each with its own rows. The default network holds all
+members in one batched graph, so five cause little more overhead than one. Modules of a user are a single member, or K
+members that run one after the other.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ class ByteDropout(nn.Module):
 
 
 class StackedMLP(nn.Module):
-    """K multilayer perceptrons with ReLU and dropout, as batched matrix products.
+    """K multilayer perceptrons with ReLU and dropout, computed as batched matrix products.
 
     Parameters
     ----------
     size : int
         Number of networks, K.
     widths : sequence of int
-        Inputs, hidden layers, outputs.
+        Number of inputs, widths of the hidden layers, and number of outputs.
     dropout : float, default=0.25
-        Dropout after each hidden layer.
+        Dropout rate after each hidden layer.
 
     Examples
     --------
     >>> import torch
+    >>> from eastward.training import StackedMLP
     >>> StackedMLP(5, [30, 64, 3])(torch.zeros(5, 8, 30)).shape
     torch.Size([5, 8, 3])
     """
@@ -76,12 +77,12 @@ class StackedMLP(nn.Module):
         self.weights = nn.ParameterList(torch.empty(size, a, b) for a, b in pairs)
         self.biases = nn.ParameterList(torch.empty(size, 1, b) for _, b in pairs)
         for (fan_in, _), weight, bias in zip(pairs, self.weights, self.biases, strict=True):
-            bound = 1 / math.sqrt(max(fan_in, 1))  # as nn.Linear does
+            bound = 1 / math.sqrt(max(fan_in, 1))  # the initial weights of nn.Linear
             nn.init.uniform_(weight, -bound, bound)
             nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Compute logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of shared ``(B, F)``, in the inputs' dtype."""
+        """Compute logits ``(K, B, C)`` of inputs ``(K, B, F)``, or of shared inputs ``(B, F)``, in their dtype."""
         hidden = inputs if inputs.dim() == 3 else inputs.expand(self.size, *inputs.shape)
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
@@ -99,14 +100,14 @@ class StackedMLP(nn.Module):
         return {name: value.detach()[index].clone() for name, value in self.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Restore a copy from ``member_state``."""
+        """Load a copy that ``member_state`` made."""
         own = self.state_dict()
         with torch.no_grad():
             for name, value in state.items():
                 own[name][index].copy_(value)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
-        """Add ``(C,)`` to the last bias of every member."""
+        """Add offsets ``(C,)`` to the last bias of every member, and return True."""
         with torch.no_grad():
             self.biases[-1].add_(offsets.to(self.biases[-1]))
         return True
@@ -126,8 +127,21 @@ class StackedMLP(nn.Module):
 def plain_mlp(widths: Sequence[int], dropout: float = 0.25) -> nn.Sequential:
     """Make the papers' network for tables: linear layers with ReLU and dropout between them.
 
+    Parameters
+    ----------
+    widths : sequence of int
+        Number of inputs, widths of the hidden layers, and number of outputs.
+    dropout : float, default=0.25
+        Dropout rate after each hidden layer.
+
+    Returns
+    -------
+    Sequential
+        An untrained network that maps inputs ``(B, F)`` to logits ``(B, C)``.
+
     Examples
     --------
+    >>> from eastward.training import plain_mlp
     >>> len(plain_mlp([30, 512, 256, 128, 3]))
     10
     """
@@ -138,18 +152,26 @@ def plain_mlp(widths: Sequence[int], dropout: float = 0.25) -> nn.Sequential:
 
 
 class SoloMember(nn.Module):
-    """A user's module as the only member; inputs of any rank, or a dictionary of tensors.
+    """A user's module as the only member.
+
+    The inputs are a tensor of any rank, or a dictionary of tensors.
 
     Parameters
     ----------
     module : Module
-        Maps a batch of inputs to ``(B, C)`` logits; for two classes also to one logit, ``(B,)`` or ``(B, 1)``.
+        Maps a batch of inputs to logits ``(B, C)``. For two classes it may also return a single logit, ``(B,)`` or
+        ``(B, 1)``.
     num_outputs : int
-        Number of classes C; the output is checked against it.
+        Number of classes or labels, C. An output of another width is refused.
+    multilabel : bool, default=False
+        Whether the outputs are labels that do not exclude each other.
 
     Examples
     --------
+    A single logit becomes two columns:
+
     >>> import torch
+    >>> from eastward.training import SoloMember
     >>> SoloMember(torch.nn.Linear(4, 1), 2)(torch.zeros(8, 4)).shape
     torch.Size([1, 8, 2])
     """
@@ -163,12 +185,12 @@ class SoloMember(nn.Module):
         """Compute logits ``(1, B, C)``."""
         output: Tensor = self.module(inputs)
         if self.num_outputs == 2 and not self.multilabel and output.numel() == len(output):
-            # softmax(0, z) is sigmoid(z): one positive-class logit becomes two columns.
+            # softmax(0, z) is sigmoid(z), so the logit of the positive class becomes two columns.
             positive = output.reshape(-1, 1)
             output = torch.cat([torch.zeros_like(positive), positive], dim=1)
         if output.dim() != 2 or output.shape[1] != self.num_outputs:
             expected = f"a network with {self.num_outputs} outputs, one logit per class"
-            advice = "Let its last layer have that width."
+            advice = "Give its last layer that width."
             _checks.fail("EASTClassifier", "module", expected, _checks.describe(output), advice)
         return output.unsqueeze(0)
 
@@ -181,11 +203,11 @@ class SoloMember(nn.Module):
         return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:  # noqa: ARG002
-        """Restore a copy from ``member_state``."""
+        """Load a copy that ``member_state`` made."""
         self.module.load_state_dict(state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
-        """Add offsets to the last bias; return False if its length differs."""
+        """Add offsets ``(C,)`` to the last bias; return False if there is none of that length."""
         bias = self._output_bias()
         if bias is not None and bias.shape == (1,) and offsets.shape == (2,):
             offsets = offsets[1:] - offsets[:1]  # one logit for two classes
@@ -201,21 +223,25 @@ class SoloMember(nn.Module):
 
 
 class SeparateMembers(nn.Module):
-    """K modules of the user, each with its own rows, run one after the other.
+    """K modules of a user, each with its own rows, which run one after the other.
 
-    They need only return logits; batch norm, dropout and inputs of any kind are allowed. K modules take K times as
-    long as one.
+    The modules may contain batch norm and dropout, and take inputs of any kind. They take K times as long as one.
 
     Parameters
     ----------
     modules : iterable of Module
-        As for :class:`SoloMember`; no two may share a parameter.
+        Each maps a batch of inputs to logits ``(B, C)``. No two may share a parameter.
     num_outputs : int
-        Number of classes, C.
+        Number of classes or labels, C.
+    multilabel : bool, default=False
+        Whether the outputs are labels that do not exclude each other.
 
     Examples
     --------
+    The members take shared inputs, or a list with the inputs of each member:
+
     >>> import torch
+    >>> from eastward.training import SeparateMembers
     >>> members = SeparateMembers([torch.nn.Linear(4, 3) for _ in range(2)], 3)
     >>> shared, own = torch.zeros(8, 4), [torch.zeros(5, 4), torch.ones(5, 4)]
     >>> members(shared).shape, members(own).shape
@@ -234,7 +260,7 @@ class SeparateMembers(nn.Module):
         _check_nothing_is_shared(self.networks)
 
     def forward(self, inputs: Any) -> Tensor:
-        """Compute logits ``(K, B, C)`` of a list with the inputs of each member, or of shared inputs."""
+        """Compute logits ``(K, B, C)`` of shared inputs, or of a list with the inputs of each member."""
         own = inputs if isinstance(inputs, list) else [inputs] * self.size
         learning = torch.is_grad_enabled()
         logits = []
@@ -244,7 +270,7 @@ class SeparateMembers(nn.Module):
         return torch.cat(logits)
 
     def rest(self, members: Iterable[int]) -> None:
-        """Skip the backward pass of these members until further notice, because they are done."""
+        """Skip the backward pass of these members from now on, and of no others."""
         self.resting = frozenset(members)
 
     def inputs_of(self, inputs: Any, rows: Tensor) -> list[Any]:
@@ -256,11 +282,11 @@ class SeparateMembers(nn.Module):
         return self._solo(index).member_state(0)
 
     def load_member(self, index: int, state: dict[str, Tensor]) -> None:
-        """Restore a copy from ``member_state``."""
+        """Load a copy that ``member_state`` made."""
         self._solo(index).load_member(0, state)
 
     def add_to_output_bias(self, offsets: Tensor) -> bool:
-        """Add offsets to the last bias of every member; return False if its length differs."""
+        """Add offsets ``(C,)`` to the last bias of every member; return False if one has none of that length."""
         return all(self._solo(k).add_to_output_bias(offsets) for k in range(self.size))
 
     def _solo(self, index: int) -> SoloMember:
@@ -270,7 +296,7 @@ class SeparateMembers(nn.Module):
 
 
 def _check_nothing_is_shared(networks: nn.ModuleList) -> None:
-    """Refuse shared parameters, which would learn from the validation rows of another member."""
+    """Refuse shared parameters, because they would learn from the validation rows of a member."""
     counted = sum(len(list(network.parameters())) for network in networks)
     if len(list(networks.parameters())) < counted:
         expected = "a factory that builds a new network at each call, or a module"
@@ -280,4 +306,4 @@ def _check_nothing_is_shared(networks: nn.ModuleList) -> None:
 
 
 Members: TypeAlias = StackedMLP | SoloMember | SeparateMembers
-"""K networks: ``(K, B, ...)`` inputs to ``(K, B, C)`` logits."""
+"""K networks that map inputs ``(K, B, ...)`` to logits ``(K, B, C)``."""

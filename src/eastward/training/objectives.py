@@ -1,7 +1,7 @@
 """Objectives of training stages: one loss for each member.
 
 An objective maps logits ``(K, B, C)``, targets ``(K, B)`` and weights to K losses. Members share no parameter, so the
-gradient of their sum is the gradient of each.
+gradient of the sum of these losses is the gradient of each member's own loss.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ IGNORED = -100
 class CrossEntropyObjective:
     """The weighted mean cross-entropy of each member (binary cross-entropy for independent labels).
 
+    Parameters
+    ----------
+    multilabel : bool, default=False
+        Whether labels are independent.
+    reduce : callable, optional
+        A differentiable sum over processes.
+
     Examples
     --------
     >>> import torch
@@ -37,7 +44,7 @@ class CrossEntropyObjective:
         self.temperature: float | None = None
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Compute losses ``(K,)``."""
+        """Compute losses ``(K,)`` of logits ``(K, B, C)``, targets ``(K, B)`` and weights."""
         members, size = targets.shape[:2]
         if self.multilabel:
             known = targets != IGNORED
@@ -74,22 +81,22 @@ class MetricObjective:
     metric : Metric
         The metric to maximise.
     prior : Tensor, optional
-        Class distribution to which stratified batches are corrected.
+        ``(C,)`` class frequencies to which the batches are corrected.
     threshold : "top2", float or sequence of float, default="top2"
-        As in :func:`~eastward.metric_loss`.
+        Threshold of the memberships, as in :func:`~eastward.metric_loss`.
     step : str or callable, default="linear"
-        As in :func:`~eastward.metric_loss`.
+        Soft step of the memberships, as in :func:`~eastward.metric_loss`.
     multilabel : bool, default=False
         Whether labels are independent.
     reduce : callable, optional
-        Differentiable sum over processes.
+        A differentiable sum over processes.
 
     Attributes
     ----------
     temperature : float
-        Set by annealing.
+        Temperature of the memberships, set by annealing.
     blend : float
-        Weight of cross-entropy in the sum; 0, unless the collapse guard raises it.
+        Weight of cross-entropy in the loss; 0, unless the collapse guard raises it.
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class MetricObjective:
         self._cross_entropy = CrossEntropyObjective(multilabel=multilabel, reduce=reduce)
 
     def __call__(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """Compute losses ``(K,)``."""
+        """Compute losses ``(K,)`` of logits ``(K, B, C)``, targets ``(K, B)`` and weights."""
         losses = self._stacked(logits, targets, weights, self.temperature)
         if self.blend:
             losses = losses + self.blend * self._cross_entropy(logits, targets, weights)

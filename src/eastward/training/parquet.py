@@ -1,4 +1,4 @@
-"""A table in Parquet files, known by its footers, and the purpose of each of its rows."""
+"""Parquet files as one table, and the purpose of each row: training, validation or testing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A part of a file that is read at once; ``first`` is the number of its first row in the table."""
+    """A part of a file that is read as a whole; ``first`` is the number of its first row in the table."""
 
     path: str
     index: int
@@ -34,12 +34,12 @@ class RowGroup:
 
 
 class ParquetTable:
-    """Parquet files with equal columns as one table; only their footers are read.
+    """Parquet files with the same columns as one table; the constructor reads only their footers.
 
     Parameters
     ----------
     source : path or sequence of path
-        A file, a folder of files (also nested), or several files.
+        A file, several files, or a folder of files, with or without subfolders.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class ParquetTable:
         self.groups = list(self._row_groups())
         self.rows = sum(group.rows for group in self.groups)
         if not self.rows:
-            _checks.fail(CALLER, "X", "a table with rows", f"{len(self.paths)} files without any")
+            _checks.fail(CALLER, "X", "a table with rows", f"{len(self.paths)} files without rows")
 
     def _row_groups(self) -> Iterator[RowGroup]:
         first = 0
@@ -74,28 +74,28 @@ class ParquetTable:
 
     @property
     def identity(self) -> str:
-        """Identity of the table: names, sizes and row groups."""
+        """Description that identifies the table: names and sizes of the files, and their row groups."""
         files = [(Path(path).name, Path(path).stat().st_size) for path in self.paths]
         return repr((files, [group.rows for group in self.groups]))
 
     def check_column(self, name: str, *, argument: str) -> None:
-        """Fail if the table does not have the column."""
+        """Raise an error if the table does not have the column."""
         if name not in self.schema.names:
             near = _checks.near_misses(name, self.schema.names)
             advice = near or f"It has {', '.join(self.schema.names[:12])}."
             _checks.fail(CALLER, argument, "a column of the table", repr(name), advice)
 
     def columns_without(self, names: Sequence[str]) -> list[str]:
-        """Return all columns except these."""
+        """Return the names of all columns except ``names``."""
         return [name for name in self.schema.names if name not in names]
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """Read columns of one row group."""
+        """Read some columns of one row group."""
         with pa.parquet.ParquetFile(group.path) as file:
             return file.read_row_group(group.index, columns=list(columns))
 
     def value_counts(self, column: str) -> dict[Any, int]:
-        """Count the values of a column in one pass; None is a missing value."""
+        """Count the values of a column in one pass; the key None counts missing values."""
         counts: dict[Any, int] = {}
         for group in self.groups:
             values = self.read(group, [column]).column(0).combine_chunks()
@@ -114,12 +114,12 @@ def _files(source: Any) -> list[str]:
     for entry in given:
         path = Path(entry)
         if not path.exists():
-            expected = "a Parquet file or a folder of them"
-            _checks.fail(CALLER, "X", expected, f"{path}, not there", error=FileNotFoundError)
+            expected, got = "a Parquet file or a folder of them", f"{path}, which does not exist"
+            _checks.fail(CALLER, "X", expected, got, error=FileNotFoundError)
         if path.is_dir():
             found = sorted(str(file) for file in path.rglob("*.parquet"))
             if not found:
-                _checks.fail(CALLER, "X", "a folder with .parquet files", f"{path} without any")
+                _checks.fail(CALLER, "X", "a folder with .parquet files", f"{path}, which has none")
             paths += found
         else:
             paths.append(str(path))
@@ -133,17 +133,17 @@ def _files(source: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class RowShares:
-    """The purpose of each row, decided by a number that does not depend on how the row is read.
+    """The purpose of each row, decided by a random number that depends only on its position in the table.
 
     Attributes
     ----------
     seed : int
-        Seed of the numbers.
+        Seed of the random numbers.
     groups : frozenset of int
         Positions of the row groups with held-out rows.
     test, held, sample : float
-        Shares of those groups' rows: for testing, for stopping and deciding, and for fitting the preprocessing. Rows of
-        the sample are trained on, too.
+        Shares of the rows in these groups: for testing, for stopping and deciding, and for fitting the preprocessing.
+        Rows of the sample are also used for training.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class RowShares:
     sample: float = 0.0
 
     def numbers(self, group: RowGroup) -> NDArray[np.float64]:
-        """Compute a number in [0, 1) for each row of the group."""
+        """Compute a random number in [0, 1) for each row of the group."""
         with np.errstate(over="ignore"):
             state = np.arange(group.first, group.first + group.rows, dtype=np.uint64)
             state = (state + np.uint64(self.seed + 1)) * np.uint64(GOLDEN)
@@ -169,7 +169,7 @@ class RowShares:
         return (state >> np.uint64(11)).astype(np.float64) / 2**53
 
     def drawn(self, position: int, group: RowGroup, purpose: str) -> NDArray[np.bool_]:
-        """Return the rows of a group for "test", "held", "sample", or "train" (all that are not held out)."""
+        """Mark the rows of a group for "test", "held", "sample", or "train" (all that are not held out)."""
         out = self.test + self.held
         if position not in self.groups:
             return np.full(group.rows, purpose == "train")

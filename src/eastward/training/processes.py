@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_REQUEST", "Processes"]
 
-# If a file of this name appears, a running job ends after the epoch.
+# Environment variable: the path of a file. When the file appears, a running job ends after the epoch.
 STOP_REQUEST = "EASTWARD_STOP_REQUEST"
 
 
 class Processes:
-    """Rank, number and agreement of the processes of a run.
+    """The processes of a run: their number, the rank of this one, and how they agree.
 
-    Every process draws the same batches and takes its own rows of each, so that W processes take the steps that one
-    process would. Numbers that decide anything come from process zero.
+    Every process draws the same batches and takes its own rows of each, so W processes take the same steps as one
+    process. Process zero provides every number on which a decision depends.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Processes:
         return process_sum(table.to(self.fabric.device)).to(table.device)
 
     def part(self, index: Tensor) -> Tensor:
-        """Return this process's columns of ``(K, B)`` rows: every W-th, so no row is repeated or padded."""
+        """Return this process's columns of ``(K, B)`` rows: every W-th, so that no row is repeated or padded."""
         return index[:, self.rank :: self.world] if self.many else index
 
     def part_of_batch(
@@ -87,7 +87,7 @@ class Processes:
         )
 
     def gathered(self, part: Tensor, size: int) -> Tensor:
-        """Put the processes' :meth:`part` together again, ``(K, size, ...)``."""
+        """Join the :meth:`part` of every process to one tensor ``(K, size, ...)``."""
         if not self.many:
             return part
         whole = part.new_zeros(part.shape[0], size, *part.shape[2:])
@@ -99,7 +99,7 @@ class Processes:
         return self.fabric.broadcast(value) if self.many else value
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in any process."""
+        """Return whether the flag is set in any process."""
         if not self.many:
             return flag
         return bool(self.sum(torch.tensor([float(flag)])).item() > 0)
@@ -111,9 +111,10 @@ class Processes:
                 dist.broadcast(buffer, 0)
 
     def seed(self, generator: torch.Generator, *, own: bool) -> None:
-        """Seed torch's global generator: equally in all processes (for shuffling), or differently (for dropout).
+        """Seed torch's global generator: alike in all processes (for shuffling), or differently (for dropout).
 
-        The seed follows from the generator's state, so a checkpoint need not hold the random state of every process.
+        The seed follows from the state of ``generator``, so a checkpoint need not hold the random states of all
+        processes.
         """
         if self.many:
             probe = torch.Generator()
@@ -122,7 +123,7 @@ class Processes:
             torch.manual_seed(seed + (self.rank + 1) * own)
 
     def asked_to_stop(self) -> bool:
-        """Whether the job was asked to end from outside (see :mod:`eastward.training.launch`)."""
+        """Return whether the parent process asked the job to stop (see :mod:`eastward.training.launch`)."""
         request = os.environ.get(STOP_REQUEST)
         asked = self.many and self.first and request is not None and Path(request).exists()
         return self.any(asked)

@@ -26,7 +26,7 @@ class ProgressBar(Callback):
         self.best = float("-inf")
 
     def stage_start(self, run: Run) -> None:
-        """Open the bar of this stage."""
+        """Open a bar for this stage."""
         self._open(run)
 
     def _open(self, run: Run) -> None:
@@ -77,7 +77,7 @@ class LogRecords(Callback):
 
 
 def numbers(run: Run, best: float) -> str:
-    """Format the numbers of an epoch."""
+    """Format the numbers of an epoch as one line."""
     record = run.record
     heat = f"T {record['temperature']:.3g}  " if record["temperature"] else ""
     loss = f"loss {record['train_loss']:.4f}  valid {record['valid_loss']:.4f}"
@@ -88,7 +88,7 @@ def numbers(run: Run, best: float) -> str:
 
 
 def progress_callbacks(verbose: int) -> list[Callback]:
-    """Return a bar in a terminal, log lines otherwise."""
+    """Return the callbacks that show progress: a bar in a terminal, log lines elsewhere."""
     level = logging.INFO if verbose else logging.DEBUG
     if verbose and sys.stderr.isatty():
         return [LogRecords(logging.DEBUG), ProgressBar()]

@@ -1,4 +1,4 @@
-"""Run the stages one after the other, and resume a killed run."""
+"""Train all stages one after the other, and resume a killed run."""
 
 from __future__ import annotations
 
@@ -39,13 +39,23 @@ __all__ = ["HeldOut", "TrainingResult", "start_offsets", "train_members"]
 logger = logging.getLogger("eastward")
 
 ROWS_FOR_SMOOTHING = 10_000
-# Only a few bootstraps for the offsets, because training continues from them.
+# A few bootstraps are enough for the offsets, because training continues from them.
 BAGS = 5
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Logits of rows by members that were not trained on them."""
+    """Logits of held-out rows, each computed by a member that was not trained on the row.
+
+    Attributes
+    ----------
+    rows : Tensor
+        ``(N,)`` indices of the rows.
+    logits : Tensor
+        ``(N, C)`` logits.
+    folds : Tensor
+        ``(N,)`` number of the member that computed them.
+    """
 
     rows: Tensor
     logits: Tensor
@@ -54,9 +64,38 @@ class HeldOut:
 
 @dataclass
 class TrainingResult:
-    """The result of training: numbers of each epoch, sentences, and held-out logits after each stage.
+    """The result of training: the numbers of each epoch, and the held-out logits after each stage.
 
-    ``weights`` holds the weights after each stage but the last, because held-out rows may prefer them.
+    Attributes
+    ----------
+    history : list of dict
+        One record for each epoch: ``stage``, ``epoch``, ``temperature``, ``train_loss``, ``valid_loss``,
+        ``valid_score`` and ``seconds``.
+    notes : list of str
+        Sentences about unusual events, such as a collapse or an interruption.
+    held_out : dict of str to HeldOut
+        Logits of held-out rows after each stage, by the name of the stage.
+    weights : dict of str to dict
+        Weights after each stage except the last, by the name of the stage. The held-out rows may prefer an earlier
+        stage.
+    interrupted : bool
+        Whether the user stopped training.
+
+    Examples
+    --------
+    :func:`train_members` returns such a result. Here is one with two epochs, made by hand:
+
+    >>> from eastward.training import TrainingResult
+    >>> result = TrainingResult(
+    ...     history=[
+    ...         {"stage": "cross-entropy", "epoch": 1, "valid_score": 0.71},
+    ...         {"stage": "cross-entropy", "epoch": 2, "valid_score": 0.78},
+    ...     ]
+    ... )
+    >>> max(record["valid_score"] for record in result.history)
+    0.78
+    >>> result.interrupted
+    False
     """
 
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -81,39 +120,63 @@ def train_members(
     callbacks: Sequence[Callback] = (),
     loader: LoaderBatches | StreamBatches | None = None,
 ) -> TrainingResult:
-    """Run the stages over the members.
+    """Train networks through all stages, one stage after the other.
 
     Parameters
     ----------
     members : Members
-        Networks, changed in place.
+        The networks, changed in place: a :class:`StackedMLP`, :class:`SoloMember` or :class:`SeparateMembers`.
     rows : Rows
-        Data, with the rows that each member trains on and is judged by.
+        Data, with the rows on which each member trains and is validated.
     stages : sequence of Stage
-        Stages in order.
+        The stages, in order; :func:`recipe_stages` makes them.
     metric : Metric
-        Scores every epoch, and is the objective of metric stages.
+        The metric that scores every epoch. Stages with the objective ``"metric"`` maximise it.
     fabric : Fabric
-        Device and precision.
+        Lightning Fabric, with device and precision.
     generator : torch.Generator
-        Order of batches.
+        Generator of the order of batches.
     checkpoint : Path, optional
-        File to save to; an unfinished run there is resumed.
-    identity : str
-        Fingerprint of data and settings.
-    checkpoint_interval : float
+        File to save to. If it holds an unfinished run, that run is resumed.
+    identity : str, default=""
+        Fingerprint of data and settings; a checkpoint with another fingerprint is refused.
+    checkpoint_interval : float, default=10.0
         Fewest seconds between two saves.
-    verbose : int
-        0 is silent.
-    callbacks : sequence of Callback
-        The user's callbacks, called after the built-in ones.
+    verbose : int, default=0
+        1 shows a progress bar in a terminal, and log lines elsewhere.
+    callbacks : sequence of Callback, default=()
+        Your own callbacks, called after the built-in ones.
     loader : LoaderBatches or StreamBatches, optional
-        Batches of a user's loader or of files, instead of those of ``rows``, which then holds the validation data
-        alone.
+        Training batches from a loader or from files. ``rows`` then holds only the validation data.
 
     Returns
     -------
     TrainingResult
+        The numbers of each epoch, notes, and the held-out logits after each stage.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lightning_fabric import Fabric
+    >>> from eastward.metrics import get
+    >>> from eastward.training import Rows, StackedMLP, Stage, assign_folds, train_members
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> y = torch.arange(60) % 2
+    >>> X = torch.randn(60, 3, generator=generator) + y.unsqueeze(1)
+    >>> folds, every = assign_folds(y, 2, generator), torch.arange(60)
+    >>> train, valid = ([every[(folds == k) == held] for k in (0, 1)] for held in (False, True))
+    >>> rows = Rows(X, y, None, train=train, valid=valid, num_outputs=2)
+    >>> stage = Stage("short", "cross_entropy", max_epochs=3, learning_rate=1e-2, batch_size=15)
+    >>> result = train_members(
+    ...     StackedMLP(2, [3, 8, 2]),
+    ...     rows,
+    ...     [stage],
+    ...     metric=get("f1_macro"),
+    ...     fabric=Fabric(accelerator="cpu", devices=1),
+    ...     generator=generator,
+    ... )
+    >>> len(result.history), result.held_out["short"].logits.shape
+    (3, torch.Size([60, 2]))
     """
     result = TrainingResult()
     processes = Processes(fabric)
@@ -160,17 +223,17 @@ def _saved(path: Path, identity: str, processes: Processes) -> dict[str, Any] | 
 
 
 def stage_callbacks(stage: Stage, verbose: int, extra: Sequence[Callback] = ()) -> list[Callback]:
-    """Return the callbacks of a stage: annealing first, progress last."""
+    """Return the callbacks of a stage, with annealing first and progress last."""
     chosen: list[Callback] = [Anneal(stage)]
     chosen.append(AverageWeights(stage) if stage.average_last else KeepBest(stage.patience))
     if stage.guard != "off":
-        # After the others, so that no average replaces what the guard restores.
+        # The guard comes after the others, so that no average replaces the weights that it restores.
         chosen.append(CollapseGuard(answer=stage.guard == "answer"))
     return [*chosen, *extra, *progress_callbacks(verbose)]
 
 
 def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage]) -> None:
-    """Keep held-out logits of the stage, and its weights if a later stage is compared with them."""
+    """Keep the held-out logits of the stage, and its weights if a later stage is compared with it."""
     if not run.stage.all_rows:
         result.held_out[run.stage.name] = HeldOut(*held_out_logits(run))
     if following and not following[0].all_rows:
@@ -178,7 +241,7 @@ def _keep_held_out(run: Run, result: TrainingResult, following: Sequence[Stage])
 
 
 def _begin(run: Run, result: TrainingResult, *, first: bool) -> None:
-    """Start a stage at the tuned decision, or at the frequencies that it learns from."""
+    """Set the output bias for a new stage: to the tuned decision, or back to the frequencies of training."""
     if run.stage.from_decision:
         start_at_decision(run, _known(result, run.stage))
     elif not first:
@@ -186,7 +249,7 @@ def _begin(run: Run, result: TrainingResult, *, first: bool) -> None:
 
 
 def _move_to_judged(run: Run, *, back: bool = False) -> None:
-    """Shift members from the frequencies of training to those that count, or back."""
+    """Shift the members from the frequencies of training to those that the model is judged by, or back."""
     frequencies = run.rows.frequencies
     if frequencies is None or run.stage.objective == "metric":
         return
@@ -201,7 +264,7 @@ def _known(result: TrainingResult, stage: Stage) -> HeldOut | None:
 def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
     """Fold tuned offsets into the last bias, so that the arg max is the tuned decision.
 
-    They are tuned on ``held``, or on the members' current logits of their held-out rows.
+    The offsets are tuned on ``held``, or else on the members' current logits of their held-out rows.
     """
     validate(run)
     run.tables_before, run.valid_scores = run.valid_tables, None
@@ -209,17 +272,17 @@ def start_at_decision(run: Run, held: HeldOut | None = None) -> None:
     found = start_offsets(held, run.rows, run.metric)
     offsets = run.processes.agreed(found)
     if not run.members.add_to_output_bias(offsets):
-        note = "the module has no output bias of that length: the aligned stage starts at arg max"
+        note = "the module has no output bias with one entry per class: the aligned stage starts at arg max"
         run.notes.append(note)
         logger.info(note)
 
 
 def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
-    """Tune offsets on held-out logits, where the next stage starts.
+    """Tune the offsets from which the next stage starts, on held-out logits.
 
-    The labels of few rows are a noisy guide, so expectations of cross-fitted networks replace most of them. With many
-    rows the labels suffice. Labels are also used for a single network, which is overconfident, and with unequal
-    weights, where probabilities are not expectations of labels.
+    The labels of a few rows are a noisy guide, so the expectations of cross-fitted networks replace most of them. With
+    many rows, labels are enough. Labels are also used for a single network, because it is overconfident, and with
+    unequal weights, because probabilities are then not the expectations of labels.
     """
     targets = rows.targets[held.rows]
     weights = None if rows.weights is None else rows.weights[held.rows]
@@ -234,12 +297,12 @@ def start_offsets(held: HeldOut, rows: Rows, metric: Metric) -> Tensor:
 
 
 def copied_weights(members: Members) -> dict[str, Tensor]:
-    """Copy the current weights."""
+    """Copy the current weights of all members to the CPU."""
     return {name: value.detach().cpu().clone() for name, value in members.state_dict().items()}
 
 
 def _kept(result: TrainingResult) -> dict[str, Any]:
-    """Return what a checkpoint keeps of finished stages."""
+    """Return the part of the result that a checkpoint keeps."""
     held = {name: (one.rows, one.logits, one.folds) for name, one in result.held_out.items()}
     return {"held_out": held, "weights": dict(result.weights)}
 
@@ -257,7 +320,7 @@ def _say_interrupted(run: Run, result: TrainingResult) -> None:
 def _restore_members(
     members: Members, generator: torch.Generator, result: TrainingResult, saved: dict[str, Any]
 ) -> None:
-    """Restore weights, random states and results so far."""
+    """Restore the weights, the random states and the result so far."""
     members.load_state_dict(saved["members"])
     generator.set_state(saved["generator"])
     torch.set_rng_state(saved["random"])
@@ -268,7 +331,7 @@ def _restore_members(
 
 
 def _restore_run(run: Run, callbacks: Sequence[Callback], saved: dict[str, Any]) -> None:
-    """Restore the state of a stage in progress in a new run."""
+    """Restore a stage in progress from a checkpoint."""
     run.epoch, run.stop, run.step = saved["epoch"], saved["stop"], saved["step"]
     run.loss_sum = saved["loss_sum"]
     run.optimizer.load_state_dict(saved["optimizer"])

@@ -30,7 +30,7 @@ def padded(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def score_members(tables: Sequence[Tensor | Counts], metric: Metric) -> Tensor:
-    """Compute the metric of each member's hard decisions; higher is better, and a cost is negated."""
+    """Compute the metric of each member's hard decisions; a cost is negated, so that higher is better."""
     values = torch.stack([metric(table) for table in tables]).float()
     return values if metric.higher_is_better else -values
 
@@ -54,7 +54,7 @@ def hard_tables(
 def hard_table(
     scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Rows
 ) -> Tensor | Counts:
-    """Compute the confusion matrix, or counts of independent labels, of the decisions of ``scores``."""
+    """Compute the confusion matrix of the decisions by ``scores``, or the counts of independent labels."""
     if rows.multilabel:
         return multilabel_counts((scores > 0).double(), targets, sample_weight=weights)
     return hard_confusion(

@@ -1,6 +1,7 @@
 """Training stages, and the recipes made of them.
 
-A recipe is a list of stages over the same loop, so that compared methods differ only in what they minimise.
+A recipe is a list of stages. All stages run in the same loop, so that methods which are compared differ only in what
+they minimise.
 """
 
 from __future__ import annotations
@@ -27,41 +28,52 @@ class Stage:
     Attributes
     ----------
     name : str
-        Name in reports.
+        Name of the stage in reports.
     objective : {"cross_entropy", "focal", "metric"}
-        What is minimised.
+        The loss that the stage minimises; ``"metric"`` is one minus the soft metric.
     max_epochs : int
         Largest number of epochs.
-    learning_rate, weight_decay : float
-        Options of AdamW.
+    learning_rate : float
+        Learning rate of AdamW.
     batch_size : int
-        Rows in a batch.
-    stratified : bool
-        Whether every batch contains every class, corrected by the class prior.
+        Number of rows in a batch.
+    weight_decay : float, default=1e-4
+        Weight decay of AdamW.
+    stratified : bool, default=False
+        Whether every batch contains every class. The loss is then corrected to the class frequencies of the data.
     temperatures : tuple of float, optional
-        One for each epoch; the last one stays.
-    as_long_as_before : bool
-        Whether the stage takes as many epochs as the first one, if that is more than ``max_epochs``; its temperatures
-        are spread over them.
+        One temperature for each epoch; the last one is used for all later epochs.
+    as_long_as_before : bool, default=False
+        Whether the stage takes as many epochs as the first one, if that is more than ``max_epochs``. Its temperatures
+        are then spread over these epochs.
     cooling : mapping, optional
         Arguments of :class:`~eastward.annealing.PlateauCooling`, instead of ``temperatures``.
-    threshold : "top2", float or tuple
+    threshold : "top2", float or tuple, default="top2"
         Threshold of the memberships.
     patience : int, optional
-        Epochs without a better validation loss before a member stops.
-    average_last : float
-        Share of the last epochs whose weights are averaged; 0 keeps the best instead.
-    from_decision : bool
-        Whether to start at the tuned decision, with offsets folded into the last bias.
-    guard : {"answer", "warn", "off"}
-        What to do when predictions collapse.
-    all_rows : bool
+        Number of epochs without a better validation loss before a member stops.
+    average_last : float, default=0.0
+        Share of the epochs, at the end, whose weights are averaged. With 0, each member keeps its best weights.
+    from_decision : bool, default=False
+        Whether to start at the tuned decision, with its offsets added to the last bias.
+    guard : {"answer", "warn", "off"}, default="off"
+        Whether to act, only to warn, or to do nothing when predictions collapse.
+    all_rows : bool, default=False
         Whether to train on held-out rows as well. No rows are left to judge such a stage, so its length must be fixed.
     max_steps : int, optional
         Largest number of optimiser steps in an epoch.
     effective_batch : int, optional
-        Rows for one optimiser step. They pass through the network ``batch_size`` at a time, and the gradient is that of
-        all together.
+        Number of rows for one optimiser step. They pass through the network ``batch_size`` at a time, and the step has
+        the exact gradient of all of them.
+
+    Examples
+    --------
+    >>> from eastward.training import Stage
+    >>> stage = Stage(
+    ...     "aligned", "metric", 10, learning_rate=1e-3, batch_size=64, effective_batch=256
+    ... )
+    >>> stage.rows_per_step, stage.parts_per_step
+    (256, 4)
     """
 
     name: str
@@ -84,7 +96,7 @@ class Stage:
     effective_batch: int | None = None
 
     def lasting(self, epochs: int) -> Stage:
-        """Return the stage as it runs after a first stage of this many epochs.
+        """Return a copy of the stage as it runs after a first stage of this many epochs.
 
         Examples
         --------
@@ -102,12 +114,12 @@ class Stage:
 
     @property
     def rows_per_step(self) -> int:
-        """Rows of one optimiser step."""
+        """Number of rows in one optimiser step."""
         return self.effective_batch or self.batch_size
 
     @property
     def parts_per_step(self) -> int:
-        """Micro-batches of one optimiser step."""
+        """Number of micro-batches in one optimiser step."""
         return -(-self.rows_per_step // self.batch_size)
 
 
@@ -151,7 +163,7 @@ def _auto(options: Mapping[str, Any]) -> list[Stage]:
 
 
 def _refitted(first: Stage, aligned: Stage) -> list[Stage]:
-    """Return the stages of a refit, once held-out rows have stopped the network and tuned its decision."""
+    """Return the stages of a refit: held-out rows stop the first stage, and the later ones train on all rows."""
     again = replace(
         first,
         name="all rows",
@@ -209,6 +221,7 @@ RECIPES = MappingProxyType(
         "focal": _focal,
     }
 )
+"""Recipes by name; each maps options to a list of stages."""
 
 
 def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
@@ -217,19 +230,28 @@ def recipe_stages(recipe: str, **options: Any) -> list[Stage]:
     Parameters
     ----------
     recipe : {"auto", "paper", "btg", "cross_entropy", "focal"}
-        ``auto`` trains by cross-entropy, then by the metric from the tuned decision on. ``paper`` is EAST from scratch,
-        cooled on plateaus. ``btg`` is Bridging the Gap, with a fixed temperature and a grid of thresholds.
+        ``auto`` trains with cross-entropy, and then for the metric, starting at the tuned decision. ``paper`` is EAST
+        from scratch, cooled on plateaus. ``btg`` is Bridging the Gap, with a fixed temperature and a grid of
+        thresholds. ``cross_entropy`` and ``focal`` train with one of these losses only.
     **options
-        ``max_epochs, learning_rate, batch_size, patience, aligned, temperature, cooling_rate, max_cold_steps``; and
-        ``effective_batch`` for the stages that minimise the metric (cross-entropy is a mean and does not need it).
-        With ``refit``, ``auto`` continues with cross-entropy on all rows, and then with the metric on all rows.
+        Every recipe needs ``max_epochs``, ``learning_rate``, ``batch_size`` and ``patience``. Some need more:
+
+        - ``auto``: ``aligned``, whether to train for the metric at all. With ``refit=True``, training on all rows
+          follows, first with cross-entropy and then for the metric.
+        - ``paper``: ``temperature``, ``cooling_rate`` and ``max_cold_steps``.
+        - ``btg``: ``temperature``.
+
+        ``effective_batch`` is optional and applies to stages that train for the metric. Cross-entropy is a mean and
+        does not need it.
 
     Returns
     -------
     list of Stage
+        The stages, in the order in which they run.
 
     Examples
     --------
+    >>> from eastward.training import recipe_stages
     >>> options = dict(max_epochs=50, learning_rate=1e-3, batch_size=128, patience=15, aligned=True)
     >>> [stage.name for stage in recipe_stages("auto", **options)]
     ['cross-entropy', 'aligned']

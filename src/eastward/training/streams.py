@@ -1,11 +1,11 @@
-"""Stream tables larger than memory: shuffle Parquet row groups in a bounded buffer, and split them between processes.
+"""Stream tables that are larger than memory from Parquet files, shuffled in a bounded buffer.
 
-One number fixes the order of an epoch. Row groups come in random order, cut into equally long parts for the processes.
-Each part is read in blocks of a few row groups, and the rows of a block are shuffled. The position of a batch follows
-from counts alone, so training can resume in the middle of an epoch after reading one block.
+One number determines the order of an epoch. Row groups come in random order, and each process gets an equally long part
+of them. It reads its part in blocks of a few row groups, and shuffles the rows of a block. The position of a batch
+follows from counts alone. So training can resume in the middle of an epoch after reading one block.
 
 Threads read while the network trains. They decode, transpose, scale and shuffle rows in slices that fit into the
-processor's cache, mostly without Python's lock.
+processor's cache, mostly without holding Python's lock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_READERS = 4
 
 
 class PreparedRows(NamedTuple):
-    """Rows for a network: inputs ``(n, F)``, class indices ``(n,)``, weights ``(n,)`` or None."""
+    """Rows for a network: inputs ``(n, F)``, class indices ``(n,)``, and weights ``(n,)`` or None."""
 
     inputs: Tensor
     targets: Tensor
@@ -75,42 +75,42 @@ class PreparedRows(NamedTuple):
 
 
 def _as_items(tensor: Tensor) -> NDArray[Any]:
-    """View each row as one opaque item, so that NumPy moves whole rows, three times as fast."""
+    """View each row as one opaque item, because NumPy then moves rows three times as fast."""
     array = tensor.numpy()
     width = array[:1].nbytes if len(array) else array.itemsize
     return array.reshape(len(array), -1).view(f"V{width}").reshape(-1)
 
 
 Block = list[tuple[int, int, int]]
-"""Row groups that are read and shuffled together: position, and first and last training row of each."""
+"""Row groups that are read and shuffled together, each with its position and its first and last training row."""
 
 
 @dataclass
 class StreamBatches:
-    """The batches of a Parquet table, for a single member.
+    """Batches of a Parquet table, for a single member.
 
     Attributes
     ----------
     table : ParquetTable
-        The table of rows.
+        The table to read.
     shares : RowShares
-        Decides which rows are not trained on.
+        Decides which rows are used for training.
     prepare : callable
         Turns an Arrow table into :class:`PreparedRows`.
     columns : sequence of str
         The columns that ``prepare`` needs.
     batch_size : int
-        Rows for one step, over all processes.
+        Number of rows in a step, over all processes.
     buffer_rows : int
-        Rows to shuffle together, at least one row group.
+        Number of rows to shuffle together, at least those of one row group.
     rank, world : int
-        Number of this process, and number of processes.
+        Rank of this process, and number of processes.
     max_steps : int, optional
         Largest number of steps in an epoch.
     slice_rows : int
-        Rows to prepare at once.
+        Number of rows to prepare at once.
     readers : int, optional
-        Threads that prepare row groups of a block. The default leaves one processor for the training of each process.
+        Number of threads that prepare the row groups of a block. The default leaves each process one core for training.
     """
 
     table: ParquetTable
@@ -130,7 +130,7 @@ class StreamBatches:
 
     @cached_property
     def train_rows(self) -> list[int]:
-        """Number of training rows in each row group."""
+        """Number of training rows in each row group of the table."""
         return [
             int(self.shares.drawn(position, group, "train").sum())
             for position, group in enumerate(self.table.groups)
@@ -138,12 +138,12 @@ class StreamBatches:
 
     @property
     def steps(self) -> int:
-        """Optimiser steps in an epoch, the same in every process."""
+        """Number of optimiser steps in an epoch, the same in every process."""
         steps = max(1, round(sum(self.train_rows) / self.batch_size))
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     def for_stage(self, stage: Any, processes: Any) -> StreamBatches:
-        """Return the batches of a stage for one of several processes, with the same rows."""
+        """Return a copy with the batch size of a stage, for one of several processes."""
         return replace(
             self,
             batch_size=stage.rows_per_step,
@@ -155,7 +155,7 @@ class StreamBatches:
     def epoch(
         self, generator: torch.Generator, start: int = 0
     ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-        """Yield inputs, ``(1, B)`` targets and weights (or None) of each batch, from batch ``start`` on."""
+        """Yield inputs, ``(1, B)`` targets and weights (or None) of each batch, starting with batch ``start``."""
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator))
         blocks = self._blocks(seed)
         rows = sum(_rows_in(block) for block in blocks)
@@ -173,7 +173,7 @@ class StreamBatches:
             yield batch.inputs, batch.targets.unsqueeze(0), weights
 
     def _blocks(self, seed: int) -> list[Block]:
-        """Return this process's row groups of an epoch, in blocks of about ``buffer_rows``."""
+        """Return this process's row groups of an epoch, in blocks of about ``buffer_rows`` rows."""
         order = np.random.default_rng(seed).permutation(len(self.table.groups)).tolist()
         total = sum(self.train_rows)
         low, high = (round(total * part / self.world) for part in (self.rank, self.rank + 1))
@@ -193,7 +193,7 @@ class StreamBatches:
         return blocks
 
     def _shuffled(self, blocks: list[Block], seed: int, skipped: int) -> Iterator[PreparedRows]:
-        """Yield the shuffled rows of each block, without the first ``skipped`` rows; the next block is read ahead."""
+        """Yield the shuffled rows of each block, without the first ``skipped`` rows, and read the next block ahead."""
         wanted = []
         for number, block in enumerate(blocks):
             size = _rows_in(block)

@@ -1,4 +1,4 @@
-"""Predict and score held-out rows."""
+"""Predict held-out rows, and score the predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldRows", "held_out_logits", "predict_logits", "validate", "validate_once"]
 
-# Rows per forward pass outside training, so that evaluation needs no more memory than training.
+# Rows in a forward pass outside training; the limit keeps evaluation from needing more memory than training.
 EVALUATION_ROWS = 8_192
 
 
@@ -27,13 +27,13 @@ class HeldRows:
     Attributes
     ----------
     index : Tensor
-        ``(K, V)`` rows of the data.
+        ``(K, V)`` indices of the rows.
     targets : Tensor
-        ``(K, V)`` or ``(K, V, L)``; members with fewer rows than others have ``IGNORED`` ones at the end.
+        ``(K, V)`` or ``(K, V, L)``. Members with fewer rows than others have ``IGNORED`` targets at the end.
     weights : Tensor or None
-        ``(K, V)``.
+        ``(K, V)`` weights of the rows.
     inputs : Tensor, dict of Tensor or None
-        On the device if one forward pass is enough; otherwise None, and gathered for each pass.
+        Inputs on the device, if one forward pass is enough. Otherwise None, and inputs are collected for each pass.
     """
 
     index: Tensor
@@ -55,7 +55,7 @@ def validate(run: Run) -> None:
 
 
 def validate_once(run: Run) -> None:
-    """Validate the start of a stage, unless a callback has done so already."""
+    """Validate before the first epoch, unless a callback has done so already."""
     if run.valid_scores is None:
         validate(run)
 
@@ -73,7 +73,7 @@ def _held_rows(run: Run) -> HeldRows:
 def predict_logits(run: Run, index: Tensor) -> Tensor:
     """Compute logits ``(K, V, C)`` of the rows ``index``, ``(K, V)``, in evaluation mode."""
     per_pass = max(1, EVALUATION_ROWS // len(index))
-    # One tensor for all parts: small results between large temporary tensors would fragment the heap.
+    # All parts go into one tensor, because small results between large temporary tensors would fragment the heap.
     logits = torch.empty(*index.shape, run.rows.num_outputs)
     for start in range(0, index.shape[1], per_pass):
         part = slice(start, start + per_pass)
@@ -97,7 +97,7 @@ def _logits(run: Run, inputs: Any) -> Tensor:
 
 
 def held_out_logits(run: Run) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows that some member was not trained on, their logits, and that member (fold)."""
+    """Return the held-out rows, their logits by a member not trained on them, and the number of that member."""
     index, known = padded(run.rows.valid)
     run.processes.share_buffers(run.members)
     mine = predict_logits(run, run.processes.part(index))
