@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.multiprocessing
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 import eastward as ew
+from eastward.training.launch import end_process
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
@@ -45,15 +48,15 @@ def with_defaults(make, **defaults):
     return lambda *given, **named: make(*given, **{**defaults, **named})
 
 
-@pytest.fixture
-def quick(monkeypatch):
+def make_quick(replace) -> None:
+    """Replace what takes long by something small; ``replace`` is called like ``setattr``."""
     from eastward import comparison
     from eastward.estimators.boosting import EASTBoostingClassifier
     from eastward.estimators.ensemble import EASTEnsembleClassifier
     from eastward.estimators.network import EASTClassifier
 
     few = ("cross_entropy", "random_forest")
-    monkeypatch.setattr(comparison, "DEFAULT_METHODS", few)
+    replace(comparison, "DEFAULT_METHODS", few)
     fast = {"n_splits": 2, "methods": few, "method_options": QUICK}
     small = {"n_estimators": 5, "cv": 2, "n_bags": 1, "aligned_rounds": 2}
     replacements = {
@@ -65,13 +68,11 @@ def quick(monkeypatch):
         ),
     }
     for name, replacement in replacements.items():
-        monkeypatch.setattr(ew, name, replacement)
+        replace(ew, name, replacement)
 
 
-@pytest.fixture
-def names(quick, tmp_path, monkeypatch):
+def objects() -> dict[str, object]:
     """The objects that a reader has."""
-    monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     X, y = make_classification(150, 20, weights=[0.8], random_state=0)
     X = X.astype(np.float32)
@@ -135,13 +136,24 @@ def trainer_parts(names):
 EXTRAS = {"boosting": boosting_sets, "integrations": trainer_parts}
 
 
-@pytest.fixture
-def one_process_job(tmp_path):
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
+def run(page: Path) -> None:
+    names = objects()
+    EXTRAS.get(page.stem, lambda _: None)(names)
+    for code in blocks(page):
+        if "export_onnx(model" in code:
+            names["model"] = ew.EASTClassifier("f1_macro").fit(names["X"], names["y"])
+        exec(compile(code, page.name, "exec"), names)
+
+
+def run_in_a_job(rank: int, page: Path, folder: Path) -> None:
+    """Run a page in a job of one process, in a process that nobody else needs."""
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    make_quick(setattr)
+    store = f"file://{folder}/store"
+    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=1)
+    run(page)
+    end_process()
 
 
 def marked(page):
@@ -152,11 +164,10 @@ def marked(page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES])
-def test_the_code_of_the_page_runs(page, names, request):
-    if "DistributedDataParallel" in page.read_text(encoding="utf-8"):
-        request.getfixturevalue("one_process_job")
-    EXTRAS.get(page.stem, lambda _: None)(names)
-    for code in blocks(page):
-        if "export_onnx(model" in code:
-            names["model"] = ew.EASTClassifier("f1_macro").fit(names["X"], names["y"])
-        exec(compile(code, page.name, "exec"), names)
+def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch):
+    if any("DistributedDataParallel" in code for code in blocks(page)):
+        torch.multiprocessing.spawn(run_in_a_job, args=(page, tmp_path), nprocs=1)
+        return
+    monkeypatch.chdir(tmp_path)
+    make_quick(monkeypatch.setattr)
+    run(page)

@@ -15,6 +15,7 @@ from torch.distributed.fsdp import fully_shard
 
 import eastward as ew
 from eastward.alignment import network_stage
+from eastward.training.launch import end_process
 
 OPTIONS = {"epochs": 3, "learning_rate": 1e-2, "evidence": -1e9}
 KINDS_TO_SHARD = ("three classes", "stream", "one logit", "labels", "dense", "mappings")
@@ -115,7 +116,7 @@ def main(folder: Path) -> None:
         "refused": refused(mesh, fabric),
     }
     torch.save(found, folder / f"{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+    end_process()
 
 
 if __name__ == "__main__":

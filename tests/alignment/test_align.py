@@ -259,6 +259,17 @@ def test_a_killed_call_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
         ew.align(network, train, valid, checkpoint=tmp_path, **{**options, "random_state": 1})
 
 
+@pytest.mark.slow
+def test_a_checkpoint_of_other_pixels_is_refused(tmp_path):
+    network, train, valid, own = KINDS["dense"]()
+    options = {"epochs": 1, "stages": ("network",), "checkpoint": tmp_path, **own}
+    ew.align(network, train, valid, **options)
+    X, y = train.dataset.tensors
+    other = loader(X, torch.where(y == 2, 1, y), 8)
+    with pytest.raises(ValueError, match="from another run"):
+        ew.align(network, other, valid, **options)
+
+
 def test_many_classes_and_rows_are_aligned_on_some_of_them(monkeypatch):
     sizes = [12] * 20
     X, y = clusters(sizes, spread=0.5)

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import eastward as ew
 from eastward.distributed import resolve_reduce
+from eastward.training.launch import end_process
 
 pytestmark = pytest.mark.distributed
 
@@ -61,18 +62,16 @@ def worker(rank: int, port: int, results) -> None:
     torch.set_num_threads(1)
     store = f"tcp://127.0.0.1:{port}"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=WORLD)
-    try:
-        found = {kind: part_of_work(rank, build) for kind, build in LOSSES.items()}
-        found["alone"] = part_of_work(rank, partial(ew.EASTLoss, "f1_macro", process_group=None))
-        found["group"] = part_of_work(
-            rank, partial(ew.EASTLoss, "f1_macro", process_group=dist.group.WORLD)
-        )
-        found["different classes"] = {
-            called: said_of_different_classes(rank, called) for called in CALLED
-        }
-        results[rank] = found
-    finally:
-        dist.destroy_process_group()
+    found = {kind: part_of_work(rank, build) for kind, build in LOSSES.items()}
+    found["alone"] = part_of_work(rank, partial(ew.EASTLoss, "f1_macro", process_group=None))
+    found["group"] = part_of_work(
+        rank, partial(ew.EASTLoss, "f1_macro", process_group=dist.group.WORLD)
+    )
+    found["different classes"] = {
+        called: said_of_different_classes(rank, called) for called in CALLED
+    }
+    results[rank] = found
+    end_process()
 
 
 CALLED = ("EASTLoss", "AUROCLoss", "exact_backward")

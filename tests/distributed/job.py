@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import eastward as ew
 from eastward.training import Callback
+from eastward.training.launch import end_process
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "estimator"))
 from small_models import clusters, quick
@@ -55,7 +56,7 @@ def plain(folder: Path) -> None:
     found["fsdp"] = sharded(inputs, targets, weights, loss)
     if rank == 0:
         torch.save(found, folder / "plain.pt")
-    dist.destroy_process_group()
+    end_process()
 
 
 def sharded(inputs, targets, weights, loss):

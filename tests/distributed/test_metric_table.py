@@ -23,6 +23,7 @@ from scenarios import (
 from torch.nn.parallel import DistributedDataParallel
 
 import eastward as ew
+from eastward.training.launch import end_process
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -39,18 +40,16 @@ KINDS = [
 def worker(rank: int, world: int, address: str, folder) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
-    try:
-        alone = [dist.new_group([other]) for other in range(world)]
-        halves = [dist.new_group(list(range(k * world // 2, (k + 1) * world // 2))) for k in (0, 1)]
-        found = table_of_cells(rank, world)
-        found["without a group"] = bits(rank, world, None)
-        found["a group of one"] = bits(rank, world, alone[rank])
-        found["sub-group"] = in_half(rank, world, halves[rank // (world // 2)])
-        for kind in KINDS:
-            found[kind] = with_own_factor(rank, world, kind)
-        torch.save(found, folder / f"{world}-{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+    alone = [dist.new_group([other]) for other in range(world)]
+    halves = [dist.new_group(list(range(k * world // 2, (k + 1) * world // 2))) for k in (0, 1)]
+    found = table_of_cells(rank, world)
+    found["without a group"] = bits(rank, world, None)
+    found["a group of one"] = bits(rank, world, alone[rank])
+    found["sub-group"] = in_half(rank, world, halves[rank // (world // 2)])
+    for kind in KINDS:
+        found[kind] = with_own_factor(rank, world, kind)
+    torch.save(found, folder / f"{world}-{rank}.pt")
+    end_process()
 
 
 def table_of_cells(rank: int, world: int) -> dict:
@@ -169,13 +168,17 @@ def test_a_group_of_one_process_is_no_group_to_the_last_bit(results, world):
         assert torch.equal(grad, expected_grad)
 
 
-def test_a_job_of_one_process_is_no_job_to_the_last_bit():
+def job_of_one(rank: int, world: int, address: str, folder) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
+    torch.save(bits(rank, world, "auto"), folder / "bits.pt")
+    end_process()
+
+
+def test_a_job_of_one_process_is_no_job_to_the_last_bit(tmp_path):
     expected = bits(0, 1, None)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        value, grad = bits(0, 1, "auto")
-    finally:
-        dist.destroy_process_group()
+    run_processes(job_of_one, 1, tmp_path)
+    value, grad = torch.load(tmp_path / "bits.pt")
     assert torch.equal(value, expected[0])
     assert torch.equal(grad, expected[1])
 

@@ -104,7 +104,7 @@ def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(tmp_path, monk
     X, y = clusters(counts=(60, 30, 12))
     settings = {"devices": 2, "checkpoint": tmp_path}
     with pytest.raises(
-        RuntimeError, match=r"process \d (was ended by SIGKILL|failed).*call fit again"
+        RuntimeError, match=r"process \d (was ended by SIGKILL|failed).*call it again"
     ):
         model(callbacks=[Die()], **settings).fit(X, y)
     saved = torch.load(tmp_path / "training.ckpt", weights_only=True)

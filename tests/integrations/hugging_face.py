@@ -26,6 +26,7 @@ is_datasets_available()
 sys.path[:] = hidden
 
 from eastward.integrations import transformers as adapter  # noqa: E402
+from eastward.training.launch import end_process  # noqa: E402
 
 ROWS, LENGTH, CLASSES = 16, 6, 3
 
@@ -112,4 +113,4 @@ if __name__ == "__main__":
     }
     if torch.distributed.get_rank() == 0:
         torch.save(found, sys.argv[1])
-    torch.distributed.destroy_process_group()
+    end_process()

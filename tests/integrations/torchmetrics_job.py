@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 import eastward as ew
 from eastward.integrations.torchmetrics import SoftMetric, TrueMetric
+from eastward.training.launch import end_process
 
 
 def rows():
@@ -33,7 +34,7 @@ def main() -> None:
             metric.update(*(part[start:end] for part in rows()))
     found = {name: metric.compute().item() for name, metric in metrics.items()}
     torch.save(found, Path(sys.argv[1]) / f"{rank}.pt")
-    dist.destroy_process_group()
+    end_process()
 
 
 if __name__ == "__main__":

@@ -184,7 +184,8 @@ def align(
     model = unwrapped(model)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
     work = partial(_aligned, model, train_loader, valid_loader, metric, options)
-    result: Alignment = work() if count == 1 else in_processes(count, work)
+    alone = count == 1
+    result: Alignment = work() if alone else in_processes(count, work, caller=CALLER)
     if inplace and result.model is not model:
         _load(model, result)
         result = replace(result, model=model)

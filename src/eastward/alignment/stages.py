@@ -168,8 +168,9 @@ def _identity(work: Work, settings: NetworkOptions, name: str) -> str:
         work.options["random_state"],
     )
     state = gathered(work.given.weights).values()
-    tensors = (work.target, work.train.targets, work.valid.targets, work.start.offsets)
-    return fingerprint(chosen, *tensors, *state)
+    # Samples of many rows have their labels in the rows alone.
+    targets = (work.train.targets, work.train.rows.targets, work.valid.targets)
+    return fingerprint(chosen, work.target, *targets, work.start.offsets, *state)
 
 
 def _refit(work: Work) -> None:

@@ -36,7 +36,13 @@ from eastward.training.stages import Stage
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["in_processes", "make_fabric", "processes_to_start", "train_with_devices"]
+__all__ = [
+    "end_process",
+    "in_processes",
+    "make_fabric",
+    "processes_to_start",
+    "train_with_devices",
+]
 
 CALLER = "EASTClassifier"
 # Environment variable: the seconds that a process waits for the others.
@@ -182,7 +188,7 @@ def _meet_again(device: str, seconds: float) -> None:
     )
 
 
-def in_processes(count: int, work: Callable[[], Any]) -> Any:
+def in_processes(count: int, work: Callable[[], Any], *, caller: str = CALLER) -> Any:
     """Call ``work`` in ``count`` new processes of one job, and return the result of process zero.
 
     Parameters
@@ -191,6 +197,8 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
         Number of processes.
     work : callable
         A function without arguments that can be pickled, such as a ``functools.partial`` of a function in a module.
+    caller : str
+        The name in error messages.
 
     Returns
     -------
@@ -199,7 +207,7 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
     """
     with tempfile.TemporaryDirectory(prefix="eastward-") as name:
         folder = Path(name)
-        packed = _packed(work)
+        packed = _packed(work, caller)
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
         context: Any = torch.multiprocessing.spawn(  # type: ignore[attr-defined,no-untyped-call]
             _worker,
@@ -207,18 +215,18 @@ def in_processes(count: int, work: Callable[[], Any]) -> Any:
             nprocs=count,
             join=False,
         )
-        _watch(context, folder)
+        _watch(context, folder, caller)
         return torch.load(folder / "result.pt", weights_only=False)
 
 
-def _packed(work: Callable[[], Any]) -> Any:
+def _packed(work: Callable[[], Any], caller: str) -> Any:
     """Check that ``work`` can be pickled before any process starts, and raise a clear error if it cannot."""
     try:
         torch.multiprocessing.reductions.init_reductions()
         pickle.dumps(work)
     except Exception as error:
         message = (
-            f"parameters of {CALLER} must be picklable with devices > 1; got {error}. "
+            f"parameters of {caller} must be picklable with devices > 1; got {error}. "
             "Define modules, metrics and callbacks at the top level of a file, not inside a function."
         )
         raise TypeError(message) from error
@@ -232,7 +240,7 @@ def _free_port() -> int:
         return port
 
 
-def _watch(context: Any, folder: Path) -> None:
+def _watch(context: Any, folder: Path, caller: str) -> None:
     """Wait for the processes; Ctrl-C stops them after the epoch, and if one dies, all end."""
     while True:
         try:
@@ -241,10 +249,10 @@ def _watch(context: Any, folder: Path) -> None:
         except KeyboardInterrupt:
             (folder / "stop").touch()
         except ProcessException as error:
-            _explain(error, folder)
+            _explain(error, folder, caller)
 
 
-def _explain(error: Any, folder: Path) -> None:
+def _explain(error: Any, folder: Path, caller: str) -> None:
     """Raise the error of a process, or report that it was killed."""
     for path in sorted(folder.glob("error-*.pickle")):
         cause: BaseException = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own child process
@@ -253,8 +261,8 @@ def _explain(error: Any, folder: Path) -> None:
     died = getattr(error, "signal_name", None)
     how = f"was ended by {died}" if died else "failed"
     message = (
-        f"processes of {CALLER} must run until training ends; process {error.error_index} {how}. "
-        "With checkpoint=, the last checkpoint is complete: call fit again to continue from it."
+        f"processes of {caller} must run until training ends; process {error.error_index} {how}. "
+        "With checkpoint=, the last checkpoint is complete: call it again to continue from there."
     )
     raise RuntimeError(message) from error
 
@@ -300,7 +308,20 @@ def _worker(
     if rank == 0:
         torch.save(result, Path(folder) / "result.pt")
     if dist.is_initialized():
-        dist.destroy_process_group()
+        end_process()
+
+
+def end_process() -> NoReturn:
+    """End a process of a job whose work is done, without taking its process group apart.
+
+    ``destroy_process_group`` may wait for ever: it holds Python's lock while it waits for gloo's threads, and such a
+    thread needs the lock to release the last tensor that it has sent (pytorch/pytorch#75097). The operating system
+    closes the connections of a process that ends.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _pickled_error(error: BaseException) -> bytes:
