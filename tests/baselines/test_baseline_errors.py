@@ -134,6 +134,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("provoke", "error", "message"), OPTIONS)
 def test_wrong_options(provoke, error, message):
     assert_error(provoke, error, message)
