@@ -29,6 +29,7 @@ def test_training_holds_out_other_groups_and_later_rows(path):
     trained, held = split_rows(task, FitPlan())
     assert held.any()
     assert not set(task.groups[trained]) & set(task.groups[held])
+    assert (trained | held).all()  # whole groups are held out, so no row is lost
     task = load_task(path, "fraud", time="seen")
     trained, held = split_rows(task, FitPlan())
     assert task.features["seen"][trained].max() < task.features["seen"][held].min()
