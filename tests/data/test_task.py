@@ -252,6 +252,14 @@ def test_labels_of_another_file_are_found_however_they_are_written():
         label_codes(pd.Series(["a", "c", "c"]), np.array(["a", "b"]), "y")
 
 
+def test_each_embedded_digit_is_rarer_than_the_one_before():
+    frame, target = load_embedded("digits_long_tail")
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    counts = frame[target].value_counts()
+    assert [counts[name] for name in names[:3]] == [174, 122, 85]
+    assert counts[names].is_monotonic_decreasing
+
+
 def test_a_fifth_of_the_embedded_patients_is_the_class_to_be_found():
     frame, target = load_embedded("diabetes_progression")
     assert 0.15 < (frame[target] == "strong").mean() < 0.25

@@ -13,13 +13,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import made_up, table_of
-from sklearn.metrics import cohen_kappa_score, f1_score, matthews_corrcoef
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, matthews_corrcoef
 
 import eastward as ew
 from eastward import metrics
 from eastward.decisions import cheapest, solving
 from eastward.decisions.solving import Beliefs, Objective, scales_and_shifts, solve, start_rules
-from eastward.decisions.tuning import DecisionOptions, HeldOut, fit_decision
+from eastward.decisions.tuning import DecisionOptions, HeldOut, decision_table, fit_decision
 from eastward.metrics import Metric
 
 LINEAR = ["accuracy", "f1_micro"]
@@ -335,3 +335,15 @@ def test_reversed_arrays_are_accepted(rng):
     )
     assert np.array_equal(found.matrix, expected.matrix)
     assert np.array_equal(found.decide(views[0]), expected.decide(copies[0]))
+
+
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 2.0, 1.0, 1.0, 3.0])])
+@pytest.mark.parametrize("undecided", [False, True])
+def test_the_table_of_decisions_is_scikit_learns(undecided, weight):
+    codes, decisions = np.array([0, 1, 2, 2, 1]), np.array([0, 2, 2, 1, 1])
+    if undecided:
+        decisions[3] = -1
+    found = decision_table(codes, decisions, weight, 3).numpy()
+    columns = [0, 1, 2, -1] if undecided else [0, 1, 2]
+    expected = confusion_matrix(codes, decisions, labels=columns, sample_weight=weight)
+    assert found == pytest.approx(expected[:3] / expected.sum())
