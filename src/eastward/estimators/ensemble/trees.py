@@ -29,6 +29,9 @@ ROUNDS, PATIENCE = 400, 25
 # Above this many rows, trees grow with the rows and learn twice as fast, because 15 leaves are too few for 100 000
 # rows (docs/scale.md).
 ROWS_FOR_SMALL_TREES, ROWS_OF_A_LEAF, MOST_LEAVES = 10_000, 400, 255
+# Large trees isolate rows that are already certain. Their curvature is nearly zero, so LightGBM's default takes steps that
+# are far too long, and the loss of rare classes diverges (docs/decisions/0030).
+LEAST_CURVATURE = 1.0
 BOOSTING = {
     "learning_rate": 0.05,
     "num_leaves": 15,
@@ -114,16 +117,24 @@ def _booster(data: Fitting, fold: int) -> Any:
 
 
 def tree_sizes(rows: int) -> dict[str, Any]:
-    """Return leaves and learning rate for this many rows; empty for small tables.
+    """Return what LightGBM needs for this many rows besides ``BOOSTING``; empty for small tables.
 
     Examples
     --------
-    >>> tree_sizes(5_000), tree_sizes(40_000), tree_sizes(1_000_000)
-    ({}, {'num_leaves': 100, 'learning_rate': 0.1}, {'num_leaves': 255, 'learning_rate': 0.1})
+    >>> tree_sizes(5_000)
+    {}
+    >>> tree_sizes(40_000)
+    {'num_leaves': 100, 'learning_rate': 0.1, 'min_sum_hessian_in_leaf': 1.0}
+    >>> tree_sizes(1_000_000)["num_leaves"]
+    255
     """
     if rows <= ROWS_FOR_SMALL_TREES:
         return {}
-    return {"num_leaves": min(MOST_LEAVES, rows // ROWS_OF_A_LEAF), "learning_rate": 0.1}
+    return {
+        "num_leaves": min(MOST_LEAVES, rows // ROWS_OF_A_LEAF),
+        "learning_rate": 0.1,
+        "min_sum_hessian_in_leaf": LEAST_CURVATURE,
+    }
 
 
 def _dataset(data: Fitting, rows: Array) -> Any:
