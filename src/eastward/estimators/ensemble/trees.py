@@ -29,8 +29,8 @@ ROUNDS, PATIENCE = 400, 25
 # Above this many rows, trees grow with the rows and learn twice as fast, because 15 leaves are too few for 100 000
 # rows (docs/scale.md).
 ROWS_FOR_SMALL_TREES, ROWS_OF_A_LEAF, MOST_LEAVES = 10_000, 400, 255
-# Large trees isolate rows that are already certain. Their curvature is nearly zero, so LightGBM's default takes steps that
-# are far too long, and the loss of rare classes diverges (docs/decisions/0030).
+# Large trees isolate rows that are already certain. Their curvature is nearly zero, so LightGBM's default takes steps
+# that are far too long, and the loss of rare classes diverges (decision note 30).
 LEAST_CURVATURE = 1.0
 BOOSTING = {
     "learning_rate": 0.05,
