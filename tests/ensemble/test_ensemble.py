@@ -8,7 +8,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.datasets import make_classification
+from sklearn.metrics import f1_score, log_loss, matthews_corrcoef
 
 import eastward as ew
 from eastward.estimators.ensemble import fitting, folds
@@ -310,3 +311,16 @@ def test_several_labels_for_a_row_are_refused(quick, clusters):
         ValueError, match=r"y of EASTEnsembleClassifier.fit must be one label per row"
     ):
         quick().fit(X, np.stack([y > 0, y > 1], axis=1).astype(int))
+
+
+@pytest.mark.slow
+def test_boosted_trees_of_many_rows_do_not_diverge_for_a_rare_class():
+    # Large leaves of certain rows have next to no curvature: with LightGBM's default, a step is far too long.
+    X, y = make_classification(
+        30_000, 10, n_informative=6, weights=[0.998], class_sep=1.5, flip_y=0, random_state=0
+    )
+    train, test = slice(20_000), slice(20_000, None)
+    model = ew.EASTEnsembleClassifier("f1", parts=("lightgbm",), random_state=0)
+    model.fit(X[train].astype(np.float32), y[train])
+    constant = log_loss(y[test], np.full(10_000, y[train].mean()))
+    assert log_loss(y[test], model.predict_proba(X[test].astype(np.float32))) < 0.6 * constant
