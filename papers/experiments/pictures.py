@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,10 @@ def draw(summary: dict[str, Any], path: Path) -> None:
     }
     figure = Figure(layout="constrained")
     kinds[summary["picture"]](figure, panels)
-    figure.suptitle(
-        f"{summary['name']} (scale {summary['scale']}): {summary['title']}", fontsize=11
-    )
+    title = f"{summary['name']} (scale {summary['scale']}): {summary['title']}"
+    # About ten letters fit an inch; a longer line would be cut at both ends.
+    width = int(10 * figure.get_size_inches()[0])
+    figure.suptitle(textwrap.fill(title, width), fontsize=11)
     _save(figure, path)
 
 
