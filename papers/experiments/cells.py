@@ -53,7 +53,7 @@ def describe_cell(panel: Panel, method: str, effort: Effort, point: Mapping[str,
         return cell | ({"trees": effort.trees} if chosen.classical == "forest" else {})
     cell |= {"width": effort.width, "max_epochs": effort.max_epochs, **point, **chosen.point}
     if panel.is_image:
-        cell["precision"] = "bfloat16"
+        cell["precision"] = panel.precision
     if chosen.annealed:
         cell |= {"cooling_patience": effort.cooling_patience, "cold_steps": effort.cold_steps}
     else:
@@ -235,7 +235,7 @@ def _network(cell: Cell, split: Split, checkpoint: Path | None) -> dict[str, Any
     }
     if watched:
         scores |= scores_of_epochs(outcome.history)
-    kept = watched or cell.get("precision") == "bfloat16"
+    kept = watched or "precision" in cell
     more: dict[str, Any] = {}
     if kept:
         more["history"] = [_rounded(row) for row in outcome.history]

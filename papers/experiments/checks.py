@@ -181,6 +181,7 @@ def _schedules() -> Experiment:
         key="fashion_mnist",
         kind="pictures",
         fixed_settings=LIMITS["pictures"],
+        precision="float32",
     )
     return Experiment(
         "schedules",
@@ -217,6 +218,7 @@ def _many_classes() -> Experiment:
         note="4 000 pictures, twenty of each class: a batch of 128 has no row of half of the classes. All rows have "
         "twenty epochs.",
         key="omniglot",
+        precision="float32",
     )
     return Experiment(
         "many-classes",

@@ -71,6 +71,8 @@ class Panel:
         What the paper says about these rows.
     note : str
         A remark on this panel for readers.
+    precision : {"bfloat16", "float32"}
+        Precision of networks for pictures; bfloat16 is fast only on processors that know it.
     optimizer, augment, official_test
         Lee's protocol: SGD with momentum, moved and mirrored pictures, the owners' test pictures.
     """
@@ -92,6 +94,7 @@ class Panel:
     patience: int = 50
     kind: str = ""
     fixed_settings: int = 0
+    precision: str = "bfloat16"
 
     @property
     def is_image(self) -> bool:

@@ -167,7 +167,7 @@ class _UnderWay:
     """A network in training with everything that its next epoch depends on."""
 
     def __init__(self, network: nn.Module, criterion: Any, plan: Plan, seed: int) -> None:
-        if plan.precision == "bfloat16":
+        if _has_pictures(network):
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
         self.network, self.criterion, self.plan = network, criterion, plan
         self.generator = torch.Generator().manual_seed(seed)
@@ -261,6 +261,10 @@ def _stratified(targets: Tensor, plan: Plan, generator: torch.Generator) -> Iter
         yield torch.cat(drawn)
 
 
+def _has_pictures(network: nn.Module) -> bool:
+    return any(parameter.dim() == 4 for parameter in network.parameters())
+
+
 def _autocast(plan: Plan) -> Any:
     if plan.precision == "bfloat16":
         return torch.autocast("cpu", dtype=torch.bfloat16)
@@ -282,7 +286,7 @@ def _one_epoch(
         inputs = part.inputs[rows]
         if plan.augment is not None:
             inputs = plan.augment(inputs, generator)
-        if plan.precision == "bfloat16":
+        if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         waiting.append((inputs, part.targets[rows].flatten()))
         if len(waiting) < plan.exact_batches:
