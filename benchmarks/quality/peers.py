@@ -146,6 +146,7 @@ def run(options: argparse.Namespace) -> None:
     path = RESULTS / "cells.jsonl"
     done = {(cell["set"], cell["split"], cell["method"]) for cell in read_cells(path)}
     tasks = data.tabular(data.data_folder() / "tabular")
+    tasks = {name: tasks[name] for name in options.sets or tasks}
     deadline = time.monotonic() + 60 * options.minutes
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -243,6 +244,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*OWN, *PEERS], choices=[*OWN, *PEERS])
     parser.add_argument("--environments", nargs="*", default=[], choices=list(INSTALLED))
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--sets", nargs="*", default=[], help="tables; default: all")
     parser.add_argument("--random-state", type=int, default=1)
     parser.add_argument("--max-rows", type=int, default=500)
     parser.add_argument("--minutes", type=float, default=float("inf"))
