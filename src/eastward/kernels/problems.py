@@ -29,6 +29,28 @@ __all__ = [
 FINE, MASKED, NOT_FINITE, BAD_LABEL = range(4)
 
 
+class StepNumbers(NamedTuple):
+    """The linear step in units of a threshold below one half, with the numbers that its formulas need; 0-d tensors.
+
+    It bends at ``low`` and ``high``. Its first piece is ``slope * u``, its second ``offset + middle * u``; it
+    ``bends_up`` if the second is steeper, and ``jumps`` if the first has no width.
+    """
+
+    low: Tensor
+    high: Tensor
+    slope: Tensor
+    middle: Tensor
+    offset: Tensor
+    heat: Tensor
+    tiny: Tensor
+    minus_half: Tensor
+    half: Tensor
+    one: Tensor
+    two: Tensor
+    bends_up: bool
+    jumps: bool
+
+
 @dataclass(frozen=True)
 class Problem:
     """The options of a loss that the passes over the samples need.
@@ -66,6 +88,20 @@ class Problem:
         if self.kind == "top2":
             return np.array([step_in_thresholds(self.temperature)], np.float32)
         return step_pieces(self.thresholds, self.temperature)
+
+    @cached_property
+    def numbers(self) -> StepNumbers:
+        """The step in units of a dynamic threshold, as tensors; PyTorch would convert a number in every operation."""
+        low, high, slope, middle, heat = step_in_thresholds(self.temperature)
+        numbers = (low, high, slope, middle, 0.5 - middle, heat, 1e-12, -0.5, 0.5, 1.0, 2.0)
+        tensors = torch.tensor(numbers, dtype=torch.float32, device="cpu").unbind()
+        return StepNumbers._make([*tensors, slope < middle, low < 0])
+
+    @cached_property
+    def pieces(self) -> list[tuple[Tensor, ...]]:
+        """The step at each fixed threshold as in :func:`step_pieces`, the first reach negative; tensors again."""
+        signs = np.array([1, -1, 1, 1, 1, 1], np.float32)
+        return [row.unbind() for row in torch.from_numpy(self.constants * signs)]
 
     @cached_property
     def options(self) -> tuple[int, bool, bool, bool]:

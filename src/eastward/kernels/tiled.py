@@ -24,7 +24,7 @@ TILE = 4_096
 
 def tables(problem: Problem, samples: Samples, *, keep: bool) -> tuple[Tensor, int, Any]:
     """Compute the tables; see :class:`~eastward.kernels.problems.Kernel`. Only plain PyTorch keeps anything."""
-    wrong = plain.what_is_wrong(problem, samples)
+    wrong, _ = plain.what_is_wrong(problem, samples)
     if samples.logits.shape[-1] > MOST_CLASSES or wrong != FINE:
         return plain.tables(problem, samples, keep=keep)
     found = _tables(problem, samples.in_groups())
