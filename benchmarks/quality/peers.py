@@ -119,6 +119,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             env=quiet,
+            cwd=folder,  # CatBoost leaves files where it runs
         )
 
     def __call__(self, split: data.Split) -> dict[str, Any]:
