@@ -43,6 +43,8 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS, RESULTS = ROOT / "build" / "peers", ROOT / "results" / "quality" / "peers"
 OURS = "eastward train"
 TORCH = "torch==2.13.0"
+# Cells that do not say what they ran on.
+FIRST_PROCESSOR = "AVX512"
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def run(options: argparse.Namespace) -> None:
                     own = partial(_own, method, store / "components" / f"{name}-{split}")
                     found = workers[method](rows) if method in PEERS else own(rows)
                     cell = {"set": name, "split": split, "method": method, "metric": "f1"}
+                    cell["processor"] = torch.backends.cpu.get_cpu_capability()
                     with path.open("a") as file:
                         file.write(json.dumps({**cell, **_judged(rows, found)}) + "\n")
 
@@ -221,7 +224,10 @@ def _pairs(cells: list[dict[str, Any]], other: str) -> list[tuple[dict[str, Any]
 
 
 def _cost(pairs: list[tuple[dict[str, Any], dict[str, Any]]], side: int) -> str:
-    seconds = [pair[side]["cpu"] for pair in pairs]
+    """Mean processor seconds, over the splits that both ran on the same kind of processor."""
+    kinds = [[cell.get("processor", FIRST_PROCESSOR) for cell in pair] for pair in pairs]
+    alike = [pair for pair, kind in zip(pairs, kinds, strict=True) if kind[0] == kind[1]]
+    seconds = [pair[side]["cpu"] for pair in alike]
     return "–" if None in seconds else f"{np.mean(seconds):.1f}"
 
 
