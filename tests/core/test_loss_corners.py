@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import threading
 
@@ -216,6 +217,21 @@ def test_a_running_loss_that_saw_a_batch_in_inference_mode_trains_afterwards(way
     loss(logits, targets).backward()
     loss.load_state_dict(copy.deepcopy(loss.state_dict()))
     assert logits.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"multilabel": True}, {"threshold": 0.4}])
+@pytest.mark.parametrize("size", [2, 5])
+def test_a_loss_that_judged_a_batch_in_inference_mode_trains_afterwards(way, size, options):
+    loss, new = ew.EASTLoss(**options), ew.EASTLoss(**options)
+    logits = torch.randn(9, size, requires_grad=True)
+    shape = (9, size) if "multilabel" in options else (9,)
+    targets = torch.arange(math.prod(shape)).reshape(shape) % 2
+    with torch.inference_mode():
+        loss(logits, targets)
+    (found,) = torch.autograd.grad(loss(logits, targets), logits)
+    (expected,) = torch.autograd.grad(new(logits, targets), logits)
+    torch.testing.assert_close(found, expected)
+    assert found.abs().sum() > 0
 
 
 def test_a_temperature_that_is_changed_in_place_counts(way):
