@@ -154,7 +154,7 @@ def main() -> None:
         "",
         "`python -m benchmarks.speed.train_step` writes this page. AdamW, 30-512-256-128-d, one thread, macro-F1;",
         "change of the processor time of a step against cross-entropy; the control shows the noise. Load of the",
-        f"machine (2 cores) before and after: {load[0]:.1f}, {load[1]:.1f}.",
+        f"machine (2 cores, {torch.backends.cpu.get_cpu_capability()}) before and after: {load[0]:.1f}, {load[1]:.1f}.",
         "",
         *lines[:-1],
         "",
