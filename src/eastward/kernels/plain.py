@@ -288,8 +288,12 @@ def what_is_wrong(problem: Problem, samples: Samples) -> tuple[int, bool]:
 
 
 def _sum_of_samples(masses: Tensor) -> Tensor:
-    """Add up rows; not as a matrix product, which autocast would compute in half precision."""
-    return masses.sum(-2, dtype=None if masses.device.type == "mps" else torch.float64)
+    """Add up rows; not as a matrix product, which autocast would compute in half precision.
+
+    PyTorch adds numbers pairwise, so float32 is exact enough. On CPUs, sums in double precision would first copy
+    all numbers.
+    """
+    return _wide(masses.sum(-2))
 
 
 def _wide(mass: Tensor) -> Tensor:
