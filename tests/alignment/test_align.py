@@ -6,9 +6,9 @@ import copy
 
 import pytest
 import torch
-from small_networks import KINDS, clusters, loader, mlp, three_classes
+from small_networks import KINDS, clusters, loader, mlp, three_classes, trained
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 import eastward as ew
 from eastward.alignment import network_stage, stages
@@ -317,3 +317,123 @@ def test_two_processes_train_as_one_does():
 )
 def test_a_gain_passes_by_standard_errors(gain, error, hurdle, kept):
     assert Gain(gain, error).passes(hurdle) is kept
+
+
+class Recorded(TensorDataset):
+    """Rows that remember which of them were read."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+        self.read = set()
+
+    def __getitem__(self, row):
+        self.read.add(int(row))
+        return super().__getitem__(row)
+
+
+class EverySecond:
+    """A sampler of batches that nobody knows, for half of the rows."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        for start in range(0, self.count, 40):
+            yield list(range(start, min(start + 40, self.count), 2))
+
+    def __len__(self):
+        return len(range(0, self.count, 40))
+
+
+SAMPLERS = {
+    "a subset": lambda rows: {"batch_size": 16, "sampler": SubsetRandomSampler(range(100))},
+    "weights of zero": lambda rows: {
+        "batch_size": 16,
+        "sampler": WeightedRandomSampler([float(row < 100) for row in range(len(rows))], 200),
+    },
+    "batches of its own": lambda rows: {"batch_sampler": EverySecond(100)},
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+@pytest.mark.parametrize("refit", [False, True])
+def test_rows_that_a_sampler_leaves_out_are_never_read(kind, refit):
+    X, y = clusters((90, 50, 40))
+    rows = Recorded(X, y)
+    train = DataLoader(rows, **SAMPLERS[kind](rows))
+    valid = DataLoader(rows, 16, sampler=SubsetRandomSampler(range(100, 150)))
+    result = ew.align(mlp(3), train, valid, refit=refit, evidence=EVERYTHING, **QUICK)
+    drawn = 50 if kind == "batches of its own" else 100
+    assert (result.report["train_rows"], result.report["valid_rows"]) == (drawn, 50)
+    assert max(rows.read) < 150
+    if kind == "batches of its own":
+        assert not {row for row in rows.read if row < 100 and row % 2}
+
+
+def test_constraints_that_cannot_be_proven_lose_no_training():
+    with pytest.warns(UserWarning, match="subject_to is not provable"):
+        *_, result = call("three classes", subject_to="precision[2] >= 0.999")
+    assert any("precision[2] >= 0.999" in note for note in result.report["notes"])
+    assert "precision[2] >= 0.999" in str(result)
+    assert not result.decision.constraints[0].holds
+
+
+def test_with_many_classes_a_stage_has_to_beat_the_decision():
+    X, y = clusters([12] * 20, features=8)
+    network = trained(mlp(20, features=8), X, y, nn.functional.cross_entropy)
+    result = ew.align(network, loader(X[:160], y[:160]), loader(X[120:], y[120:]), **QUICK)
+    stages_ = {stage["stage"]: stage for stage in result.report["stages"]}
+    if stages_["decision"]["kept"]:
+        assert stages_["head"]["over"] == "decision"
+        assert stages_["head"]["counts"] == "hard"
+    kept = [stage for stage in result.report["stages"] if stage["kept"]]
+    assert [stage["value"] for stage in kept] == sorted(stage["value"] for stage in kept)
+
+
+def test_an_interrupted_refit_leaves_the_judged_network(monkeypatch):
+    def stopped(*given, **options):
+        return False
+
+    network, train, valid, own = KINDS["three classes"]()
+    judged = ew.align(network, train, valid, evidence=EVERYTHING, **{**QUICK, **own})
+    trains, calls = stages.train_network, []
+
+    def second_is_stopped(*given, **options):
+        calls.append(1)
+        return (trains if len(calls) == 1 else stopped)(*given, **options)
+
+    monkeypatch.setattr(stages, "train_network", second_is_stopped)
+    result = ew.align(network, train, valid, evidence=EVERYTHING, refit=True, **{**QUICK, **own})
+    assert len(calls) == 2
+    assert result.report["kept"] == "network"
+    assert same(result.model.state_dict(), judged.model.state_dict())
+    assert any("Stopped by hand" in note for note in result.report["notes"])
+
+
+def test_one_logit_with_an_axis_decides_in_the_shape_of_its_targets():
+    X, y = clusters((80, 60))
+    result = ew.align(mlp(1), loader(X, y.float()), loader(X, y.float()), "f1", **QUICK)
+    logits = result.model(X)
+    assert logits.shape == (140, 1)
+    assert result.decide(logits).shape == y.shape
+
+
+def test_a_class_of_frequency_zero_is_never_predicted():
+    network, train, valid, _ = three_classes()
+    result = ew.align(network, train, valid, prior=[0.6, 0.4, 0.0], **QUICK)
+    X = torch.cat([batch[0] for batch in train])
+    assert not (result.decide(result.model(X)) == 2).any()
+    assert any("classes [2] do not count" in note for note in result.report["notes"])
+
+
+def test_a_network_that_is_all_head_is_not_called_frozen():
+    X, y = clusters((90, 50, 40))
+    result = ew.align(nn.Linear(6, 3), loader(X, y), loader(X, y), **QUICK)
+    assert any("The head is all there is" in note for note in result.report["notes"])
+
+
+def test_empty_batches_are_passed_over():
+    X, y = clusters((90, 50, 40))
+    batches = [(X[:90], y[:90]), (X[:0], y[:0]), (X[90:], y[90:])]
+    result = ew.align(mlp(3), batches, batches, stages=("decision",), **QUICK)
+    assert result.report["train_rows"] == 180

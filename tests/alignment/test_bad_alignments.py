@@ -244,7 +244,7 @@ CASES = {
     "soft labels": (
         lambda: rows(train_loader=soft_labels()),
         ValueError,
-        r"targets of align must be class indices, or zeros and ones; got values such as 0\.5\. Choose",
+        r"targets of train_loader of align must be class indices, or zeros and ones; got values such as 0\.5\. Choose",
     ),
     "no loader": (
         lambda: rows(valid_loader=3),
@@ -260,7 +260,7 @@ CASES = {
     "label out of range": (
         lambda: rows(train_loader=with_labels(3)),
         ValueError,
-        r"targets of align must be in \[0, 3\); got 1 outside, for example 3",
+        r"targets of train_loader of align must be in \[0, 3\); got 1 outside, for example 3",
     ),
     "negative label": (lambda: rows(valid_loader=with_labels(-1)), ValueError, r"for example -1"),
     "validation without a class": (

@@ -152,7 +152,7 @@ def test_soft_gains_are_those_of_soft_confusion_matrices(metric):
     found = judge.soft_gain(first, second)
     assert found.gain == pytest.approx(value(second) - value(first))
     assert found.error > 0
-    assert judge.soft_gain(first, first) == (0.0, 0.0)
+    assert judge.soft_gain(first, first) == (0.0, 0.0, "soft")
     # Sharper logits decide alike, and are surer of it.
     assert judge.counted_gain(first.argmax(1), (9 * first).argmax(1)).gain == 0.0
 

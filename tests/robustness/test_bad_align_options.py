@@ -51,14 +51,14 @@ ew.align(NET, DL, DL, evidence="x") ==> evidence of align
 ew.align(NET, DL, DL, epochs=0) ==> epochs of align
 ew.align(NET, DL, DL, max_rows=1) ==> max_rows of align
 ew.align(NET, DL, DL, inplace="no") ==> inplace of align
-ew.align(NET, b"x", DL) ==> loader of align
-ew.align(NET, [1], DL) ==> loader of align
-ew.align(NET, [[1]], DL) ==> loader of align
+ew.align(NET, b"x", DL) ==> train_loader of align
+ew.align(NET, [1], DL) ==> train_loader of align
+ew.align(NET, [[1]], DL) ==> train_loader of align
 ew.align(NET, [(X, y[:3])], DL) ==> targets of align
-ew.align(NET, [(X, y + 7)], DL) ==> targets of align
+ew.align(NET, [(X, y + 7)], DL) ==> targets of train_loader of align
 ew.align(NET, DL, [(X, y * 0)]) ==> valid_loader of align
 ew.align(NET, DL, 3) ==> valid_loader of align
-ew.align(NET, DL, np.zeros(3)) ==> loader of align
+ew.align(NET, DL, np.zeros(3)) ==> train_loader of align
 ew.align(nn.ReLU(), DL, DL) ==> model of align
 ew.align(3, DL, DL) ==> model of align
 ew.align(NET, [(None, None)], DL) ==> targets of align

@@ -16,7 +16,14 @@ from eastward import _checks
 from eastward._random_numbers import seeded
 from eastward.alignment.added_head import ADDED, with_added_head
 from eastward.alignment.arguments import check_names, check_options
-from eastward.alignment.batches import CALLER, Forward, as_batch, check_loader, sampled_mass
+from eastward.alignment.batches import (
+    CALLER,
+    Forward,
+    as_batch,
+    check_loader,
+    of_drawn_rows,
+    sampled_mass,
+)
 from eastward.alignment.decision_stage import (
     Decided,
     constrained_decision,
@@ -89,7 +96,8 @@ def align(
         A trained network that ends in a linear layer (or a 1 × 1 convolution) and returns its output, the logits. It
         is not changed, unless ``inplace``.
     train_loader, valid_loader : DataLoader or iterable
-        Loaders that can be iterated repeatedly. A batch is a tuple ``(inputs, targets)`` or
+        Loaders that can be iterated repeatedly. They may share a data set, if their samplers draw different rows. A
+        batch is a tuple ``(inputs, targets)`` or
         ``(inputs, targets, sample_weight)``, a mapping with ``labels``, or an object with ``y``. The other entries of a
         mapping are keyword arguments of the model. Targets are class indices ``(N,)`` or ``(N, ...)``, zeros and ones
         for a single logit, or ``(N, L)`` indicators of labels.
@@ -100,7 +108,8 @@ def align(
         usual test of long-tailed learning. Other frequencies are ``(C,)`` numbers that sum to one. Validation rows are
         weighted to these frequencies, so a validation set taken from the training data works in all cases.
     subject_to : str or sequence of str, optional
-        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`.
+        Constraints on the decision, such as ``"recall[fraud] >= 0.9"``; see :func:`eastward.tune_decision`. If the
+        validation rows cannot prove them, the decision comes closest to it, with a warning and a note in the report.
     confidence : float, default=0.95
         Confidence at which each constraint must hold.
     abstain_cost : float, optional
@@ -143,7 +152,8 @@ def align(
         ``ModelParallelStrategy`` with a function that calls ``fully_shard`` (FSDP 2).
     checkpoint : path, optional
         Folder for checkpoints. If a call is killed, repeat it: it continues after the last finished epoch and ends with
-        identical weights.
+        identical weights. A checkpoint of another network, other labels or settings is refused; other inputs with equal
+        labels are not noticed.
     inplace : bool, default=False
         Load the result into ``model`` as well. A model that is already sharded cannot be copied, so it needs True.
     verbose : int, default=0
@@ -159,8 +169,8 @@ def align(
     Notes
     -----
     When a stage learns from validation rows, it leaves out the fold that judges it, so the report shows held-out
-    values. Batch norm keeps its statistics in the network stage. Ctrl-C ends the current stage and returns the best
-    result so far.
+    values. Batch norm keeps its statistics in the network stage. Ctrl-C during the stages returns the best result so
+    far; before them, while rows are read and the decision is tuned, there is no result yet, and it stops the call.
 
     Examples
     --------
@@ -180,10 +190,11 @@ def align(
         options.pop(name)
     with seeded():  # iterating over a shuffling loader draws random numbers
         _check_arguments(model, train_loader, valid_loader, options)
+        loaders = of_drawn_rows(train_loader), of_drawn_rows(valid_loader)
     as_metric(metric, CALLER, classes)
     model = unwrapped(model)
     count = 1 if fabric is not None else processes_to_start(devices, "auto")
-    work = partial(_aligned, model, train_loader, valid_loader, metric, options)
+    work = partial(_aligned, model, *loaders, metric, options)
     alone = count == 1
     result: Alignment = work() if alone else in_processes(count, work, caller=CALLER)
     if inplace and result.model is not model:
@@ -257,6 +268,7 @@ def _prepared(
     held = collected(base, head, "valid_loader", valid, fabric, options).rows
     reading = time.perf_counter() - began
     mass = seen.rows.class_mass(size)
+    _check_classes(labels, mass)
     frequencies = mass / mass.sum().clamp_min(1e-300)
     target = frequencies if labels else target_prior(options["prior"], frequencies)
     judged = held if labels else replace(held, weight=_judged(held, target))
@@ -275,7 +287,15 @@ def _prepared(
     work = Work(base, *parts, best, best, start, deciding)
     work.note("as given", judge.value(given), reading)
     _note_frequencies(work, held)
+    _note_labels(work)
     return work
+
+
+def _check_classes(labels: bool, mass: Tensor) -> None:
+    present = torch.nonzero(mass > 0).flatten().tolist()
+    if not labels and len(present) < 2:
+        expected = "a loader with rows of at least two classes"
+        _checks.fail(CALLER, "train_loader", expected, f"rows of class {present} alone")
 
 
 def _check_labels(labels: bool, options: dict[str, Any]) -> None:
@@ -320,6 +340,23 @@ def _note_frequencies(work: Work, held: HeadRows) -> None:
         )
 
 
+def _note_labels(work: Work) -> None:
+    """Add a note if labels that do not exclude each other look like one-hot classes, or a class never counts."""
+    targets = work.train.rows.targets
+    if targets.dim() > 1:
+        if targets.shape[1] > 2 and bool(((targets == 1).sum(1) == 1).all()):
+            work.notes.append(
+                "Every training row has exactly one label; if classes exclude each other, pass targets.argmax(1)"
+            )
+        return
+    held = work.valid.class_mass(work.judge.size)
+    never = torch.nonzero((work.target <= 0) & (held > 0)).flatten().tolist()
+    if never:
+        work.notes.append(
+            f"Validation rows of classes {never} do not count, because their frequency is zero"
+        )
+
+
 def _concluded(work: Work) -> Alignment:
     """Return the best candidate as a separate network, with its decision."""
     best, options = work.best, work.options
@@ -336,6 +373,11 @@ def _concluded(work: Work) -> Alignment:
             confidence=options["confidence"],
             abstain_cost=options["abstain_cost"],
         )
+        work.notes += [
+            f"Not proven on validation rows: {one.constraint.text}; the decision comes closest to it"
+            for one in decision.constraints
+            if not one.holds
+        ]
     report = {
         "metric": work.metric.name,
         "judged": _judged_words(work),

@@ -21,7 +21,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     _check_sequences(options["stages"], options["classes"])
     _check_numbers(options)
     if options["checkpoint"] is not None:
-        _checks.path(CALLER, "checkpoint", options["checkpoint"])
+        folder = _checks.path(CALLER, "checkpoint", options["checkpoint"])
+        if folder.exists() and not folder.is_dir():
+            _checks.fail(CALLER, "checkpoint", "a folder", f"the file {folder.name}")
     objects = (
         ("head", (str, type(None)), "the path of a layer, 'added', or None"),
         ("verbose", (int, np.integer, np.bool_), "True, False or a number"),

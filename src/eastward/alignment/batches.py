@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    IterableDataset,
+    Subset,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
 
 from eastward import _checks
 
@@ -26,6 +34,7 @@ __all__ = [
     "has_index",
     "in_order",
     "joined_loaders",
+    "of_drawn_rows",
     "output_of",
     "output_of_loaded",
     "sampled_mass",
@@ -48,8 +57,8 @@ class Batch(NamedTuple):
     by_name: bool = False
 
 
-def as_batch(raw: Any) -> Batch:
-    """Split a batch of a loader into inputs, targets and weights.
+def as_batch(raw: Any, argument: str = "train_loader") -> Batch:
+    """Split a batch of the loader ``argument`` into inputs, targets and weights.
 
     Examples
     --------
@@ -62,7 +71,7 @@ def as_batch(raw: Any) -> Batch:
         if key is None:
             got = f"a mapping with {list(raw)}"
             _checks.fail(
-                CALLER, "loader", f"one whose mappings have one of the keys {TARGET_KEYS}", got
+                CALLER, argument, f"one whose mappings have one of the keys {TARGET_KEYS}", got
             )
         weight = raw.get("sample_weight")
         rest = {name: raw[name] for name in raw if name not in (key, "sample_weight")}
@@ -73,7 +82,7 @@ def as_batch(raw: Any) -> Batch:
         return Batch(raw, raw.y)
     expected = "one that yields (inputs, targets), (inputs, targets, sample_weight) or a mapping"
     advice = "Wrap it in a class whose __iter__ yields such batches."
-    return _checks.fail(CALLER, "loader", expected, _checks.describe(raw), advice, error=TypeError)
+    return _checks.fail(CALLER, argument, expected, _checks.describe(raw), advice, error=TypeError)
 
 
 def _targets(value: Any) -> Tensor:
@@ -169,6 +178,57 @@ def has_index(loader: Any) -> bool:
         and loader.batch_sampler is not None
         and hasattr(loader.dataset, "__len__")
     )
+
+
+def of_drawn_rows(loader: Any) -> Any:
+    """Return a loader of the rows alone that the sampler of ``loader`` draws; most samplers draw all rows.
+
+    A training and a validation loader often share one data set, and only their samplers keep the rows apart.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset
+    >>> rows = TensorDataset(torch.arange(10), torch.zeros(10))
+    >>> loader = of_drawn_rows(DataLoader(rows, 2, sampler=SubsetRandomSampler([7, 1, 4])))
+    >>> [row for row, _ in loader.dataset]
+    [tensor(1), tensor(4), tensor(7)]
+    """
+    if not has_index(loader):
+        return loader
+    sampler = getattr(loader.batch_sampler, "sampler", None)
+    rows = _drawn(loader, sampler)
+    if len(rows) == len(loader.dataset):
+        return loader
+    weighted = None
+    if isinstance(sampler, WeightedRandomSampler):
+        chances = torch.as_tensor(sampler.weights).double()[rows]
+        weighted = WeightedRandomSampler(chances.tolist(), sampler.num_samples)
+    return DataLoader(
+        Subset(loader.dataset, rows),
+        batch_size=_batch_size(loader),
+        sampler=weighted,
+        collate_fn=loader.collate_fn,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        worker_init_fn=loader.worker_init_fn,
+    )
+
+
+def _drawn(loader: Any, sampler: Any) -> list[int]:
+    """Return the numbers of all rows that a loader can draw, in ascending order."""
+    if type(loader.batch_sampler) is BatchSampler:
+        if isinstance(sampler, WeightedRandomSampler):
+            chances = torch.as_tensor(sampler.weights)
+            return torch.nonzero(chances > 0).flatten().tolist()
+        if isinstance(sampler, DistributedSampler):  # each process draws a share of all rows
+            return list(range(len(loader.dataset)))
+        for name in ("indices", "data_source"):
+            source = getattr(sampler, name, None)
+            if source is not None:
+                return sorted(set(source)) if name == "indices" else list(range(len(source)))
+    # Nothing is known about other samplers, so one pass shows the rows.
+    return sorted({int(row) for batch in loader.batch_sampler for row in batch})
 
 
 def with_indices(loader: Any, batches: list[list[int]]) -> Iterator[Any]:

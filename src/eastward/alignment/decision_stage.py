@@ -21,7 +21,14 @@ from eastward.decisions import (
     tune_decision,
 )
 
-__all__ = ["Decided", "constrained_decision", "decide_classes", "decide_labels", "plain_decision"]
+__all__ = [
+    "MOST_CLASSES_TO_SEARCH",
+    "Decided",
+    "constrained_decision",
+    "decide_classes",
+    "decide_labels",
+    "plain_decision",
+]
 
 # With more classes, searching offsets takes minutes, and the head learns equally well from the adjusted logits.
 MOST_CLASSES_TO_SEARCH = 16
@@ -111,6 +118,7 @@ def constrained_decision(
         classes=classes,
         sample_weight=judge.rows.weight,
         random_state=judge.seed,
+        on_infeasible="best",  # a refusal here would throw all training away
         **constraints,
     )
 

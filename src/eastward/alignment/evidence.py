@@ -33,10 +33,11 @@ WIDTH = 3.92
 
 
 class Gain(NamedTuple):
-    """The gain of a stage (positive is better), and its standard error."""
+    """The gain of a stage (positive is better), its standard error, and whether decisions count "hard" or "soft"."""
 
     gain: float
     error: float
+    counts: str = "hard"
 
     def passes(self, hurdle: float) -> bool:
         """Return whether the gain exceeds ``hurdle`` standard errors; a stage that changes nothing never passes.
@@ -119,7 +120,7 @@ class Judge:
             count = min(chunk, BOOTSTRAPS - done)
             drawn = weight * times_drawn(len(self.rows), groups, count, generator)
             gains.append(self._merits(merit, pair[1], drawn) - self._merits(merit, pair[0], drawn))
-        return Gain(second - first, float(torch.cat(gains).std()))
+        return Gain(second - first, float(torch.cat(gains).std()), "soft")
 
     def _merits(self, merit: Merit, memberships: Tensor, weights: Tensor) -> Tensor:
         """Compute the metric of soft decisions ``(N, C)`` for each weighting of ``(N, B)``; higher is better."""

@@ -57,6 +57,8 @@ class Layout:
         Axis of the classes in the logits: 1 or -1.
     dense : bool
         Whether a sample has many rows (pixels, tokens).
+    squeezed : bool
+        Whether a single logit has an axis of length one that the targets lack.
     """
 
     size: int
@@ -64,6 +66,7 @@ class Layout:
     single: bool
     class_axis: int
     dense: bool
+    squeezed: bool = False
 
     def rows(self, output: Tensor) -> Tensor:
         """Return an output as rows of logits ``(M, C)``; a single logit becomes two columns."""
@@ -273,9 +276,11 @@ def _check_own(model: nn.Module, name: str, layer: Any, seen: Seen) -> None:
         _checks.fail(
             CALLER, "head", "a layer with its own weights", f"weights shared by {places}", advice
         )
-    if not layer.weight.requires_grad:
+    frozen = [path for path, value in layer.named_parameters() if not value.requires_grad]
+    if frozen:
         advice = "Call requires_grad_(True) on this layer."
-        _checks.fail(CALLER, "head", "trainable", f"{name!r} with frozen weights", advice)
+        got = f"{name!r} with a frozen {' and '.join(frozen)}"
+        _checks.fail(CALLER, "head", "trainable", got, advice)
 
 
 def _check_bias(model: nn.Module, name: str) -> None:
@@ -302,7 +307,9 @@ def layout_of(output: Tensor, targets: Tensor, *, classes_last: bool) -> Layout:
         return Layout(output.shape[1], True, False, 1, output.dim() > 2)
     samples = max(1, len(output))
     if output.numel() == targets.numel():
-        return Layout(2, False, True, 1, targets.numel() > samples)
+        squeezed = output.dim() > targets.dim()
+        axis = 1 if output.dim() > 1 and output.shape[1] == 1 else -1
+        return Layout(2, False, True, axis, targets.numel() > samples, squeezed)
     last = classes_last and output.shape[:-1] == targets.shape
     expected = output.shape[:-1] if last else (output.shape[0], *output.shape[2:])
     if output.dim() < 2 or targets.shape != torch.Size(expected):

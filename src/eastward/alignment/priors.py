@@ -17,6 +17,9 @@ from eastward.alignment.batches import CALLER
 from eastward.alignment.rows import HeadRows
 from eastward.decisions import fit_calibration
 
+# A shift of the logit of a class that never occurs; its probability becomes zero.
+NEVER = -1000.0
+
 __all__ = ["Adjustment", "adjustment", "judged_weight", "target_prior"]
 
 
@@ -85,7 +88,7 @@ def _under(
     own = judged_weight(rows, believed)
     map_ = fit_calibration(logits.softmax(1), rows.targets, "temperature", sample_weight=own)
     scale = float(map_.scales[0])
-    shift = torch.zeros_like(target)
+    shift = torch.full_like(target, NEVER)
     both = (believed > 0) & (target > 0)
     shift[both] = target[both].log() - believed[both].log()
     weight = judged_weight(rows, target)

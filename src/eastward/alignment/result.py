@@ -26,7 +26,8 @@ class Alignment:
         The rule that turns probabilities of ``model`` (softmax or sigmoid) into decisions.
     report : dict
         Plain values, such as ``metric``, ``prior``, ``head``, ``notes`` and ``stages``. Each stage has a ``value``, a
-        ``gain`` with its ``error``, ``kept`` and ``seconds``.
+        ``gain`` with its ``error``, ``kept`` and ``seconds``; ``over`` names the stage that the gain is measured
+        against, and ``counts`` tells whether decisions were counted whole ("hard") or in part ("soft").
     layout : Layout
         How outputs of the network become rows.
     """
@@ -45,7 +46,8 @@ class Alignment:
             return torch.as_tensor(flat).reshape(shape).movedim(-1, self.layout.class_axis)
         flat = self.decision.decide(torch.softmax(rows, dim=1))
         if self.layout.single:
-            return torch.as_tensor(flat).reshape(logits.shape)
+            found = torch.as_tensor(flat).reshape(logits.shape)
+            return found.squeeze(self.layout.class_axis) if self.layout.squeezed else found
         return torch.as_tensor(flat).reshape(logits.movedim(self.layout.class_axis, -1).shape[:-1])
 
     def __str__(self) -> str:
@@ -54,7 +56,10 @@ class Alignment:
             f"{report['metric']} on {report['valid_rows']} validation rows, {report['judged']}:"
         ]
         width = max(len(stage["stage"]) for stage in report["stages"])
+        lines.append(f"  {'':{width}}   value  gain, by which it is judged")
         lines += [f"  {_words(stage, width)}" for stage in report["stages"]]
+        if any(stage.get("counts") == "soft" for stage in report["stages"]):
+            lines.append("Soft gains count rows near the boundary in part; values count decisions.")
         lines += [f"{note}." for note in report["notes"]]
         lines.append(f"Decision: {self.decision}")
         return "\n".join(lines)
@@ -68,4 +73,6 @@ def _words(stage: dict[str, Any], width: int) -> str:
             f"{name}  {stage['value']:.4f}" if stage["value"] is not None else f"{name}  not judged"
         )
     kept = "kept" if stage["kept"] else "not kept"
-    return f"{name}  {stage['value']:.4f}  {stage['gain']:+.4f} ± {stage['error']:.4f}  {kept}"
+    gain = f"{stage['gain']:+.4f} ± {stage['error']:.4f}"
+    over = f"{stage['counts']}, over {stage['over']}"
+    return f"{name}  {stage['value']:.4f}  {gain}  {kept:8}  ({over})"

@@ -99,7 +99,9 @@ def collect_rows(
     start = kept = 0
     model.eval()
     for number, raw in enumerate(batches, start=1):
-        batch = as_batch(raw)
+        batch = as_batch(raw, argument)
+        if not len(batch.targets):
+            continue
         on_device = batch._replace(inputs=fabric.to_device(batch.inputs))
         with torch.no_grad(), watched({head.name: layer}) as seen, fabric.autocast():
             output = output_of_loaded(model, on_device, forward, argument=argument, number=number)
@@ -125,15 +127,15 @@ def _rows(
     head: Head, batch: Batch, features: Tensor, samples: int, ignore_index: int, argument: str
 ) -> HeadRows:
     layout = head.layout
-    _check_whole_numbers(batch.targets)
+    _check_whole_numbers(argument, batch.targets)
     targets = layout.targets(batch.targets.cpu(), ignore_index)
     if len(targets) != len(features):
         got = f"{len(targets)} targets for {len(features)} rows"
         _checks.fail(CALLER, argument, "a loader whose targets fit the outputs", got)
     if layout.labels:
-        _checks.indicator_targets(CALLER, targets, IGNORED)
+        _checks.indicator_targets(_caller(argument), targets, IGNORED)
     else:
-        _checks.class_targets(CALLER, targets, layout.size, IGNORED)
+        _checks.class_targets(_caller(argument), targets, layout.size, IGNORED)
     per_sample = len(targets) // samples
     groups = torch.arange(samples).repeat_interleave(per_sample)
     weight = torch.ones(len(targets), dtype=torch.float64)
@@ -145,7 +147,12 @@ def _rows(
     return HeadRows(features.float().cpu(), targets, weight, groups).taken(known)
 
 
-def _check_whole_numbers(targets: Tensor) -> None:
+def _caller(argument: str) -> str:
+    """Name the loader whose targets are refused."""
+    return f"{argument} of {CALLER}"
+
+
+def _check_whole_numbers(argument: str, targets: Tensor) -> None:
     """Refuse soft labels, because they would be rounded down."""
     if not targets.is_floating_point():
         return
@@ -153,7 +160,9 @@ def _check_whole_numbers(targets: Tensor) -> None:
     if len(parts):
         advice = "Choose a class, for example with targets.argmax(1), and pass weights with it."
         expected = "class indices, or zeros and ones"
-        _checks.fail(CALLER, "targets", expected, f"values such as {float(parts[0]):.4g}", advice)
+        _checks.fail(
+            _caller(argument), "targets", expected, f"values such as {float(parts[0]):.4g}", advice
+        )
 
 
 def thinned(rows: HeadRows, size: int, room: int, generator: torch.Generator) -> HeadRows:

@@ -32,7 +32,7 @@ def run_stage(work: Work, name: str) -> None:
 
 
 def _decision_stage(work: Work) -> None:
-    """Try the decision stage; the decision is a hard rule, so it is judged by hard decisions."""
+    """Try the decision stage."""
     start, held = work.start, work.valid
     labels = work.head.layout.labels
     # Thresholds of labels go into the bias, so that labels are decided at a logit of zero.
@@ -43,8 +43,7 @@ def _decision_stage(work: Work) -> None:
     candidate = Candidate(
         "decision", work.given.weights, head, start.chosen, judged, logits, decision
     )
-    found = work.judge.counted_gain(work.given.chosen, candidate.chosen)
-    work.consider(candidate, found, work.deciding)
+    work.consider(candidate, work.given, work.deciding)
 
 
 def _starts(work: Work) -> list[HeadWeights]:
@@ -54,12 +53,12 @@ def _starts(work: Work) -> list[HeadWeights]:
 
 
 def _head_stage(work: Work) -> None:
-    """Try the head stage; it starts from the decision, so both are compared with the given network."""
+    """Try the head stage; if it starts from the decision, both are compared with the given network."""
     started = time.perf_counter()
     weights, starts = work.given.weights, _starts(work)
     candidate = _head_candidate(work, "head", weights, starts, work.train.rows, work.valid)
-    found = work.judge.soft_gain(work.given.judged, candidate.judged)
-    work.consider(candidate, found, time.perf_counter() - started)
+    before = work.given if work.starts_at_decision else work.best
+    work.consider(candidate, before, time.perf_counter() - started)
 
 
 def _head_candidate(
@@ -113,8 +112,7 @@ def _network_stage(work: Work) -> None:
     else:
         logits = _by_fold(shifted, valid.features, work.judge.folds)
         candidate = Candidate("network", weights, own, work.decided(logits), logits, logits)
-    found = work.judge.soft_gain(work.best.judged, candidate.judged)
-    kept = work.consider(candidate, found, time.perf_counter() - started)
+    kept = work.consider(candidate, work.best, time.perf_counter() - started)
     if not finished:
         raise KeyboardInterrupt
     if kept and work.options["refit"]:
@@ -127,9 +125,13 @@ def _can_learn(work: Work) -> bool:
     own = {id(value) for value in layer.parameters()}
     if any(value.requires_grad and id(value) not in own for value in work.base.parameters()):
         return True
-    work.notes.append(
-        "All parameters except those of the head are frozen: the network stage is left out"
+    others = any(id(value) not in own for value in work.base.parameters())
+    why = (
+        "All parameters except those of the head are frozen"
+        if others
+        else "The head is all there is"
     )
+    work.notes.append(f"{why}: the network stage is left out")
     return False
 
 
@@ -180,7 +182,8 @@ def _refit(work: Work) -> None:
     work.head.put(network, _starts(work)[-1])
     both = joined_loaders(*work.loaders)
     everything = work.features(network, "train_loader", both)
-    _train(work, network, both, everything.targets, "refit")
+    if not _train(work, network, both, everything.targets, "refit"):
+        raise KeyboardInterrupt  # the network of the stage before stays; a refit is complete or left out
     head = work.head.weights(network)
     if "head" in work.options["stages"]:
         rows = work.features(network, "train_loader", both).rows

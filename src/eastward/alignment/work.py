@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eastward import _checks
 from eastward.alignment.batches import CALLER, in_order
-from eastward.alignment.decision_stage import Decided
+from eastward.alignment.decision_stage import MOST_CLASSES_TO_SEARCH, Decided
 from eastward.alignment.evidence import Gain, Judge
 from eastward.alignment.heads import Head, HeadWeights
 from eastward.alignment.rows import Collected, HeadRows, collect_rows
@@ -80,6 +80,11 @@ class Work:
         """Class frequencies for the loss; None for labels."""
         return None if self.head.layout.labels else self.target
 
+    @property
+    def starts_at_decision(self) -> bool:
+        """Whether training starts at the tuned decision; with many classes it starts at the adjusted logits."""
+        return self.judge.size <= MOST_CLASSES_TO_SEARCH or self.head.layout.labels
+
     def features(self, network: nn.Module, argument: str, loader: Any) -> Collected:
         """Collect features in one pass over a loader."""
         return collected(network, self.head, argument, loader, self.fabric, self.options)
@@ -105,11 +110,21 @@ class Work:
         """Turn logits into class indices, or into indicators of labels."""
         return (logits > 0).long() if self.head.layout.labels else logits.argmax(1)
 
-    def consider(self, candidate: Candidate, found: Gain, seconds: float) -> bool:
-        """Record a stage, and keep it if the validation rows prefer it."""
+    def consider(self, candidate: Candidate, before: Candidate, seconds: float) -> bool:
+        """Record a stage, and keep it if the validation rows prefer it to the candidate ``before``.
+
+        A decision is a hard rule, and is judged by hard counts. So is what follows, if the logits of a candidate
+        are not its decision. All else is judged by soft decisions.
+        """
+        rule = before.decision is not None and not self.starts_at_decision
+        if rule or candidate.name == "decision":
+            found = self.judge.counted_gain(before.chosen, candidate.chosen)
+        else:
+            found = self.judge.soft_gain(before.judged, candidate.judged)
         # Processes that disagree would wait for each other forever.
         kept = bool(Processes(self.fabric).agreed(found.passes(self.options["evidence"])))
-        self.note(candidate.name, self.judge.value(candidate.chosen), seconds, found, kept=kept)
+        value = self.judge.value(candidate.chosen)
+        self.note(candidate.name, value, seconds, found, over=before.name, kept=kept)
         if kept:
             self.best = candidate
         return kept
@@ -121,12 +136,15 @@ class Work:
         seconds: float,
         found: Gain | None = None,
         *,
+        over: str | None = None,
         kept: bool = True,
     ) -> None:
         """Add a stage to the report."""
-        gain, error = (None, None) if found is None else found
+        gain, error, counts = (None, None, None) if found is None else found
         entry = {"stage": stage, "value": value, "gain": gain, "error": error}
-        self.stages.append({**entry, "kept": kept, "seconds": seconds})
+        self.stages.append(
+            {**entry, "counts": counts, "over": over, "kept": kept, "seconds": seconds}
+        )
 
 
 def collected(

@@ -130,8 +130,8 @@ def load_checkpoint(path: Path, identity: str, *, caller: str = "fit") -> dict[s
     except Exception as error:
         advice = "Delete the file to start over."
         message = (
-            f"checkpoint of {caller} must be a file that {caller} wrote; got {path.name} ({error}). "
-            f"{advice}"
+            f"checkpoint of {caller} must be a file that {caller} wrote; got {path.name}, which cannot be read "
+            f"({type(error).__name__}). {advice}"
         )
         raise ValueError(message) from error
     if kept != (identity, FORMAT):
