@@ -148,8 +148,8 @@ def soft_auroc(tables: Tensor) -> Tensor:
     up = torch.cat([one, rate_true, zero])
     along = torch.cat([one, rate_false, zero])
     area = ((up[:-1] + up[1:]) / 2 * (along[:-1] - along[1:])).sum(0)
-    both = ((counts.tp + counts.fn)[0] > 0) & ((counts.fp + counts.tn)[0] > 0)
-    return torch.where(both, area, 0.5)
+    lacks_one = ((counts.tp + counts.fn)[0] <= 0) | ((counts.fp + counts.tn)[0] <= 0)
+    return torch.where(lacks_one, 0.5, area)
 
 
 def soft_average_precision(tables: Tensor) -> Tensor:
@@ -183,4 +183,4 @@ def soft_average_precision(tables: Tensor) -> Tensor:
     recalls = torch.cat([torch.ones_like(base_rate), found, torch.zeros_like(base_rate)])
     precisions = torch.cat([base_rate, exact])
     area = ((recalls[:-1] - recalls[1:]) * precisions).sum(0)
-    return torch.where(positives[0] > 0, area, 0.0)
+    return torch.where(positives[0] <= 0, 0.0, area)

@@ -192,6 +192,74 @@ def test_a_change_in_place_between_two_backward_passes_is_noticed_or_harmless(wa
         torch.autograd.grad(loss, logits)
 
 
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool], ids=str)
+def test_a_change_in_place_is_noticed_by_second_derivatives_too(way, dtype, size):
+    if dtype != torch.int32 and size > 2:
+        pytest.skip("a dtype of two classes")
+    logits = torch.randn(6, size, requires_grad=True)
+    targets = (torch.arange(6) % size).to(dtype)
+    loss = ew.EASTLoss()(logits, targets)
+    (before,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    targets.zero_()
+    try:
+        (after,) = torch.autograd.grad(loss, logits, create_graph=True)
+    except RuntimeError as error:
+        assert "modified by an inplace operation" in str(error)  # noqa: PT017 - or the same gradient
+    else:
+        torch.testing.assert_close(after, before, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("gone", ["targets", "weights"])
+def test_memory_that_is_gone_at_the_backward_pass_is_an_error_or_harmless(way, gone, size):
+    logits = torch.randn(6, size, requires_grad=True)
+    given = {"targets": torch.arange(6) % size, "weights": torch.rand(6)}
+    loss = ew.EASTLoss()(logits, *given.values())
+    given[gone].untyped_storage().resize_(0)
+    if way == "definition":
+        return  # autograd's own nodes decide
+    with pytest.raises(RuntimeError, match="must keep their memory until the backward pass"):
+        torch.autograd.grad(loss, logits)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_hooks_on_saved_tensors_may_return_another_layout(way, size):
+    logits = torch.randn(6, size, requires_grad=True)
+    given = (torch.arange(6) % size, torch.rand(6))
+    (plain,) = torch.autograd.grad(ew.EASTLoss()(logits, *given), logits)
+
+    def loosely(tensor):
+        wide = torch.stack([tensor, tensor], -1)[..., 0]
+        return wide if tensor.is_floating_point() else wide.int()
+
+    with torch.autograd.graph.saved_tensors_hooks(loosely, lambda tensor: tensor):
+        loss = ew.EASTLoss()(logits, *given)
+    if way == "definition":
+        return  # its nodes save tensors of their own
+    (hooked,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(hooked, plain)
+
+
+@pytest.mark.parametrize("kind", [ew.AUROCLoss, ew.AveragePrecisionLoss])
+@pytest.mark.parametrize("size", [1, 3])
+def test_ranking_losses_keep_nan(kind, size):
+    def nothing(p, tau, temperature):
+        return (p - tau) * float("nan")
+
+    assert math.isnan(kind(step=nothing)(torch.randn(6, size), torch.arange(6) % max(2, size)))
+
+
+def test_a_loss_pickled_before_constraints_still_works():
+    loss = ew.EASTLoss()
+    state = loss.__getstate__()
+    del state["asked"]
+    old = ew.EASTLoss.__new__(ew.EASTLoss)
+    old.__setstate__(state)
+    logits, targets = torch.randn(6, 3), torch.arange(6) % 3
+    assert old(logits, targets) == loss(logits, targets)
+
+
 # --- the temperature -----------------------------------------------------------------------------
 
 LOSSES = [ew.EASTLoss, ew.AUROCLoss, ew.AveragePrecisionLoss]

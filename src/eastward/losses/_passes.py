@@ -212,9 +212,20 @@ class Passes:
             raise IndexError(f"labels lie in [{int(low)}, {int(high)}], outside the classes")
 
     def kept(self) -> tuple[Tensor | None, ...]:
-        """Return what the backward pass needs besides the logits; autograd notices if it is changed in place."""
+        """Return what the backward pass needs besides the logits; autograd notices if it is changed in place.
+
+        These are labels and weights as the passes read them, and those of the user, if they are other tensors.
+        """
         samples, self.samples = self.samples, None
-        return () if samples is None else (samples.labels, samples.weights)
+        if samples is None:
+            return ()
+        read = samples.labels, samples.weights
+        given = self._batch[:2]
+        others = [
+            None if one is own or one is None or one.is_inference() else one
+            for one, own in zip(given, read, strict=True)
+        ]
+        return (*read, *others)
 
     def pullback(
         self, logits: Tensor, kept: tuple[Any, ...], slopes: Any, factors: Tensor | float = 1.0
@@ -224,7 +235,17 @@ class Passes:
             factors = factors * self.unit.reshape(self.unit.shape[:-3])
         # The kept values may be overwritten by the gradient, so a second backward pass starts from the logits.
         left, self._kept = self._kept, None
-        samples = Samples(_as_float32(logits), *kept)
+        labels, weights = kept[:2]
+        if not all(one is None or _checks.has_memory(one) for one in (logits, labels, weights)):
+            raise RuntimeError(
+                "logits, targets and weights must keep their memory until the backward pass; the storage of one of "
+                "them was resized to 0. Resize it after the backward pass."
+            )
+        samples = Samples(
+            _as_float32(logits),
+            _labels(labels, self.problem.ignored),
+            None if weights is None else _as_float32(weights),
+        )
         found: Tensor = self.kernel.pullback(self.problem, samples, slopes, factors, left)
         return found if found.dtype == self.dtype else found.to(self.dtype)
 

@@ -144,6 +144,11 @@ class EASTLoss(LossModule):
         if name != "running_tables":
             self.__dict__.pop("_known_steps", None)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch has no types here
+        if "asked" not in self.__dict__ and "asked" not in self._modules:
+            self.asked = None  # pickled before a loss could have constraints
+
     def forward(
         self, logits: Logits, targets: Targets, sample_weight: Tensor | None = None
     ) -> Scalar:

@@ -123,7 +123,8 @@ class _GridLoss(LossModule):
 
     def _mean_area(self, tables: Tensor) -> Tensor:
         positives, negatives = tables[0, 0] + tables[0, 2], tables[0, 1] + tables[0, 3]
-        defined = ((positives > 0) & (negatives > 0)).to(tables.dtype)
+        # NaN is no reason to leave a column out.
+        defined = (~((positives <= 0) | (negatives <= 0))).to(tables.dtype)
         # No column with both classes: nothing can be ranked, so the loss is flat.
         return (self.area(tables) * defined).sum() / defined.sum().clamp_min(1)
 
