@@ -24,20 +24,19 @@ from sklearn.pipeline import Pipeline
 from skrub import StringEncoder
 
 from eastward import _checks
-from eastward._files import check_regular, read_document, remove_leftovers
+from eastward._files import remove_leftovers
 from eastward._version import __version__
 from eastward.data import Column, conform, label_names
 from eastward.data.columnwise import ColumnwiseVectorizer
 from eastward.decisions import Decision
 from eastward.metrics import Metric
+from eastward.model_task import FORMAT, KIND, PREPROCESSING, TASK, read_task
 from eastward.saved_classifiers import load_classifier, save_classifier
 from eastward.saved_folder import metric_of
 
 __all__ = ["TableModel", "load_model", "save_model"]
 
-FORMAT, KIND = 2, "eastward.TableModel"
-TASK, PREPROCESSING, MODEL = "task.json", "preprocessing.skops", "model"
-COLUMN_KINDS = ("number", "boolean", "date", "category", "text")
+MODEL = "model"
 # Parts of the preprocessing that skops does not trust by default, as it does scikit-learn, numbers and arrays.
 TRUSTED = (
     "numpy.dtype",
@@ -233,7 +232,10 @@ def save_model(model: TableModel, folder: Any) -> None:
 def load_model(folder: Any) -> TableModel:
     """Load the model in ``folder``. All parts are checked, and nothing is executed."""
     folder = _checks.path("load_model", "folder", folder)
-    task = _read_task(folder)
+    task = read_task(folder)
+    if "judged_by" in task and not _is_metric(task["judged_by"]):
+        got = f"{folder} with an unusable entry 'judged_by' in {TASK}"
+        _checks.fail("load_model", "folder", "a model folder", got, "Train again.")
     there = _parts(folder)
     for part in sorted({*there, *task["digests"]}):
         if part not in there or _digest(folder / part) != task["digests"].get(part):
@@ -251,55 +253,6 @@ def _parts(folder: Path) -> list[str]:
     files = [path for path in (folder / MODEL).rglob("*") if path.is_file()]
     files += [folder / PREPROCESSING] if (folder / PREPROCESSING).is_file() else []
     return sorted(path.relative_to(folder).as_posix() for path in files)
-
-
-def _read_task(folder: Path) -> dict[str, Any]:
-    advice = "Pass the folder that `eastward train --out` wrote."
-    try:
-        check_regular(folder)
-        task: dict[str, Any] = read_document(folder / TASK)
-        kind, version = task["kind"], task["format"]
-        sealed = dict(task["digests"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if (folder / "checkpoint").is_dir():
-            advice = "Its training was not finished: repeat the command with --resume."
-        reason = f"{folder} ({type(error).__name__}: {TASK})"
-        if not folder.exists():
-            reason = f"{folder}, which does not exist"
-        return _checks.fail("load_model", "folder", "a model folder", reason, advice)
-    if kind != KIND or PREPROCESSING not in sealed:
-        _checks.fail("load_model", "folder", "a model folder", f"{folder} with a {kind}", advice)
-    if isinstance(version, int) and version > FORMAT:
-        got = f"format {version} of eastward {task.get('version', 'without a version')}"
-        _checks.fail(
-            "load_model", "folder", f"of format {FORMAT} or older", got, "Update eastward."
-        )
-    if wrong := _wrong_entry(task):
-        got = f"{folder} with an unusable entry {wrong!r} in {TASK}"
-        _checks.fail("load_model", "folder", "a model folder", got, "Train again.")
-    return task
-
-
-def _wrong_entry(task: dict[str, Any]) -> str | None:
-    """Find the first entry whose type is not the one that :func:`save_model` writes."""
-    columns, labels = task.get("columns"), task.get("renamed_labels", {})
-    sound = {
-        "format": isinstance(task["format"], int),
-        "target": isinstance(task.get("target"), str),
-        "columns": isinstance(columns, list) and all(map(_is_column, columns)),
-        "renamed_labels": isinstance(labels, dict),
-        "judged_by": "judged_by" not in task or _is_metric(task["judged_by"]),
-    }
-    return next((name for name, fine in sound.items() if not fine), None)
-
-
-def _is_column(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and {"name", "kind"} <= set(entry) <= {"name", "kind", "format"}
-        and all(isinstance(value, str) for value in entry.values())
-        and entry["kind"] in COLUMN_KINDS
-    )
 
 
 def _is_metric(entry: Any) -> bool:

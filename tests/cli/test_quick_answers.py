@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -25,12 +26,27 @@ QUESTIONS = [
     (["train", "{table}", "-t", "frau", "-o", "{out}"], 2, "Did you mean 'fraud'?"),
     (["compare", "{table}", "-t", "frau"], 2, "Did you mean 'fraud'?"),
     (["tune", "{table}", "-t", "frau", "-o", "{out}"], 2, "Did you mean 'fraud'?"),
+    (["train", "{table}", "-t", "fraud", "-o", "{out}", "--holdout", "1.5"], 2, "in [0, 1)"),
+    (["predict", "{out}", "{table}", "-o", "{out}.csv"], 2, "which does not exist"),
+    (["predict", "{model}", "{table}", "-o", "{out}.csv"], 2, "none called 'elsewhere'"),
+    (["evaluate", "{model}", "{table}"], 2, "the target 'judged'"),
 ]
+# Enough of a model folder to see that a table does not fit it.
+TASK = {
+    "kind": "eastward.TableModel",
+    "format": 2,
+    "target": "judged",
+    "columns": [{"name": "elsewhere", "kind": "number"}],
+    "digests": {"preprocessing.skops": ""},
+}
 
 
 @pytest.mark.parametrize(("words", "code", "said"), QUESTIONS)
 def test_an_answer_that_needs_no_network_loads_none(words, code, said, table, tmp_path):
-    filled = [word.format(table=table, out=tmp_path / "m") for word in words]
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "task.json").write_text(json.dumps(TASK))
+    filled = [word.format(table=table, out=tmp_path / "m", model=model) for word in words]
     done = subprocess.run(
         [sys.executable, "-c", ASKED.format(words=filled)],
         capture_output=True,

@@ -9,6 +9,7 @@ import typer
 
 from eastward.cli import options
 from eastward.cli.output import emit_json, note, result_console, say, wants_json
+from eastward.model_task import read_task
 
 if TYPE_CHECKING:
     from eastward.model_folder import TableModel
@@ -47,6 +48,7 @@ def evaluate(
       eastward evaluate fraud-model claims-of-may.parquet
       eastward evaluate fraud-model claims-of-may.parquet --report may.html --json
     """
+    columns = _columns(model, data, encoding)
     from eastward.model_folder import load_model
     from eastward.reporting import evaluation_summary
 
@@ -56,7 +58,7 @@ def evaluate(
         from eastward.reporting.model_importance import RowSample
 
         sample = RowSample(random_state=seed)
-    logs, codes = _scores(loaded, data, encoding, sample, drop_missing=drop_missing_target)
+    logs, codes = _scores(loaded, data, columns, encoding, sample, drop_missing=drop_missing_target)
     summary = evaluation_summary(
         codes,
         logs,
@@ -80,22 +82,37 @@ def evaluate(
         say(f"report   {report}")
 
 
+def _columns(model: Path, data: Path, encoding: str) -> list[str]:
+    """Return the columns to read; loading the model takes seconds, so missing ones are reported first."""
+    from eastward import _messages
+    from eastward.cli.predict import checked_columns
+    from eastward.data import table_columns
+
+    task = read_task(model)
+    target = task["target"]
+    if target not in table_columns(data, encoding=encoding):
+        advice = "To predict without labels: eastward predict."
+        _messages.fail("evaluate", "data", f"a table with the target {target!r}", data.name, advice)
+    return [*checked_columns(task, data, [], encoding), target]
+
+
 def _scores(
-    model: TableModel, data: Path, encoding: str, sample: RowSample | None, *, drop_missing: bool
+    model: TableModel,
+    data: Path,
+    columns: list[str],
+    encoding: str,
+    sample: RowSample | None,
+    *,
+    drop_missing: bool,
 ) -> Any:
     """Return log-probabilities and true classes of all labelled rows, without loading all features at once."""
     import numpy as np
 
     from eastward import _messages
-    from eastward.cli.predict import checked_columns
-    from eastward.data import Column, iter_tables, label_codes, table_columns
+    from eastward.data import Column, iter_tables, label_codes
     from eastward.data.classes import renamed
 
     target = model.task["target"]
-    if target not in table_columns(data, encoding=encoding):
-        advice = "To predict without labels: eastward predict."
-        _messages.fail("evaluate", "data", f"a table with the target {target!r}", data.name, advice)
-    columns = [*checked_columns(model, data, [], encoding), target]
     kinds = [*model.columns, Column(target, "text")]
     logs, codes, missing = [], [], 0
     for part in iter_tables(

@@ -208,14 +208,6 @@ def held_out_rows(labels: NDArray[Any], share: float, seed: int) -> NDArray[np.b
     >>> int(held[:8].sum()), int(held[8:].sum())
     (2, 0)
     """
-    if not 0 <= share < 1:
-        _messages.fail(
-            "train",
-            "--holdout",
-            "in [0, 1)",
-            share,
-            "For example, 0.2 holds out a fifth of the rows.",
-        )
     generator = np.random.default_rng(seed)
     held = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):

@@ -14,6 +14,7 @@ import typer
 from eastward.cli import options
 from eastward.cli.output import emit_json, note, say, status_console, wants_json
 from eastward.cli.stages import stage
+from eastward.model_task import read_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,13 +79,14 @@ def predict(
       eastward predict fraud-model new-claims.csv -o predictions.csv --prior no=0.99,yes=0.01
       eastward predict fraud-model new-claims.csv -o predictions.csv --prior auto
     """
+    started = time.perf_counter()
+    check_not_input(output, data)
+    # Loading the model takes seconds, so what is wrong with folder and columns is said first.
+    wanted = checked_columns(read_task(model), data, keep or [], encoding)
     from eastward.data import TableWriter, count_rows
     from eastward.model_folder import load_model
 
-    started = time.perf_counter()
-    check_not_input(output, data)
     loaded = load_model(model)
-    wanted = checked_columns(loaded, data, keep or [], encoding)
     if prior is not None:
         loaded = _for_prior(loaded, prior, data, wanted, encoding)
     rows = 0
@@ -208,22 +210,23 @@ def harmless(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**changed) if changed else frame
 
 
-def checked_columns(model: TableModel, data: Any, keep: list[str], encoding: str) -> list[str]:
+def checked_columns(task: dict[str, Any], data: Any, keep: list[str], encoding: str) -> list[str]:
     """Return the columns to read; an error names missing ones, and a note those that are not used."""
     import pandas as pd
 
-    from eastward.data import conform, table_columns
+    from eastward.data import Column, conform, table_columns
 
     present = table_columns(data, encoding=encoding)
-    needed = [column.name for column in model.columns]
+    columns = [Column(**entry) for entry in task["columns"]]
+    needed = [column.name for column in columns]
     empty = pd.DataFrame(columns=present)
-    conform(empty, model.columns)
+    conform(empty, columns)
     for name in keep:
         if name not in present:
             from eastward.data.reading import fail_no_column, source_name
 
             fail_no_column("predict", "--keep", name, empty, source_name(data))
-    unused = [n for n in present if n not in {*needed, *keep, model.task["target"]}]
+    unused = [n for n in present if n not in {*needed, *keep, task["target"]}]
     if unused:
         shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
         note(f"note: columns that the model does not know are ignored: {shown}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eastward import _messages
 from eastward.cli import options
 from eastward.cli.recommended import defaults_from
 
@@ -25,6 +26,15 @@ __all__ = [
     "Resume",
     "Verbose",
 ]
+
+
+def _share(value: float) -> float:
+    """Check a share of rows before any of them is read."""
+    if not 0 <= value < 1:
+        advice = "For example, 0.2 holds out a fifth of the rows."
+        _messages.fail("train", "--holdout", "in [0, 1)", value, advice)
+    return value
+
 
 Out = Annotated[
     Path,
@@ -65,6 +75,7 @@ Holdout = Annotated[
     float,
     typer.Option(
         "--holdout",
+        callback=_share,
         metavar="SHARE",
         help="Share of rows to hold out for judging the model; 0 trains on all rows.",
     ),
