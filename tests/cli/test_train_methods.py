@@ -9,9 +9,11 @@ import shutil
 import numpy as np
 import pytest
 import skops.io
+import typer
 from command_runs import claims, run
 from sklearn.dummy import DummyClassifier
 
+from eastward.cli.recommended import RECOMMENDED, defaults_from, remember
 from eastward.comparison import choosing, method_names
 from eastward.comparison.methods import BUILT_IN, Settings
 from eastward.metrics import get
@@ -227,3 +229,13 @@ def test_a_classifier_that_would_run_code_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="must be made of parts of eastward and scikit-learn"):
         save_classifier(Foreign().fit(features, labels), tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+def test_a_comparison_won_by_an_estimator_of_ones_own_replaces_the_winner_before(tmp_path):
+    (tmp_path / RECOMMENDED).write_text('{"method": "random_forest"}\n')
+    remember(None, "knows", tmp_path, own=True)
+    with pytest.raises(typer.BadParameter, match="recommends 'knows', an estimator of your own"):
+        defaults_from(None, tmp_path)
+    remember(None, None, tmp_path, own=True)
+    with pytest.raises(typer.BadParameter, match="recommends nothing"):
+        defaults_from(None, tmp_path)

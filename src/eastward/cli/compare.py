@@ -257,8 +257,7 @@ def _conclude(
             title, comparison.metric, data=facts, comparison=result, commands=commands
         )
         write_summary(summary, out)
-        if "train" in commands:
-            remember(context, recommended, out)
+        remember(context, recommended, out, own="train" not in commands)
     if wants_json():
         emit_json({**result, "commands": commands})
         return

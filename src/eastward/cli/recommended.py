@@ -15,6 +15,7 @@ from eastward.cli.options import command_line
 __all__ = ["compare_command", "defaults_from", "is_recommended", "remember", "train_command"]
 
 RECOMMENDED = "recommended.json"
+OWN = "own_estimator"
 # Options of both commands: the model is trained on the same rows, for the same metric, with the same networks.
 SHARED = (
     "data",
@@ -75,8 +76,15 @@ def _shared_words(context: Any, shared: Sequence[str]) -> str:
     return command_line(context, **left_out)
 
 
-def remember(context: Any, method: str, folder: Path) -> None:
-    """Write the file that `eastward train --from` reads to the folder of a comparison."""
+def remember(context: Any, method: str | None, folder: Path, *, own: bool) -> None:
+    """Write the file that `eastward train --from` reads to the folder of a comparison.
+
+    ``own`` means that the method is an estimator of the user, or that none is recommended. The file then says so, in
+    place of one that an earlier comparison may have left there.
+    """
+    if own or method is None:
+        write_whole(folder / RECOMMENDED, f"{json.dumps({OWN: method})}\n".encode())
+        return
     shared = _shared_options(method)
     given = {name: context.params[name] for name in shared if context.params.get(name)}
     for name in PATHS:
@@ -93,6 +101,13 @@ def defaults_from(context: Any, folder: Path | None) -> Path | None:
         return None
     try:
         document = read_document(folder / RECOMMENDED)
+        if set(document) == {OWN}:
+            own = document[OWN]
+            told = "nothing" if own is None else f"{own!r}, an estimator of your own"
+            raise typer.BadParameter(
+                f"must be the folder of a comparison that recommends a method of eastward; this one recommends {told}. "
+                f"Fit it with your own code, or choose with --method."
+            )
         reason = "" if {"method", *SHARED} >= set(document) else "not written by compare"
     except FileNotFoundError:
         reason = "not there"

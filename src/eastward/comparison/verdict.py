@@ -297,7 +297,7 @@ def _caveats(rows: Sequence[Row], cells: Sequence[Row]) -> list[str]:
     noted = [f"{labels[c['method']]} {note}." for c in cells for note in c["notes"]]
     splits = len({cell["split"] for cell in cells})
     dropped = [f"{row['name']} ({row['splits']})" for row in rows if 0 < row["splits"] < splits]
-    told = "Left out before the end, with next to no chance to win (splits they ran on)"
+    told = "Left out before the end, because more splits would hardly change the verdict (splits they ran on)"
     left = f"{told}: {', '.join(dropped)}. Their means are over these splits alone."
     few = (
         [f"Only {_splits(splits)}: intervals are wide; 10 or more tell more."] if splits < 5 else []
