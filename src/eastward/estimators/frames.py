@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
 
 from eastward import _checks
@@ -17,6 +19,7 @@ __all__ = [
     "checked_table",
     "date_numbers",
     "is_date",
+    "needs_numbers",
     "refuse_odd_labels",
     "refuse_repeated_columns",
 ]
@@ -100,6 +103,36 @@ def _has_words(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "iloc") and not all(map(_is_number, X.dtypes))
 
 
+# Packages whose classifiers take numbers only; others may have their own way with text.
+NUMBERS_ONLY = ("sklearn", "lightgbm", "xgboost")
+
+
+def needs_numbers(estimator: Any, X: Any) -> bool:
+    """Whether ``X`` is a frame with words, dates or gaps that a classifier does not take.
+
+    Pipelines, and classifiers of other packages, get a frame as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> needs_numbers(LogisticRegression(), pd.DataFrame({"city": ["Linz", "Graz"]}))
+    True
+    """
+    inner = estimator
+    while hasattr(inner, "estimator"):
+        inner = inner.estimator
+    if not (hasattr(X, "columns") and hasattr(X, "iloc")) or isinstance(inner, Pipeline):
+        return False
+    if type(inner).__module__.partition(".")[0] not in NUMBERS_ONLY:
+        return False
+    takes = get_tags(inner).input_tags
+    known = [
+        _is_number(dtype) or (takes.categorical and dtype.name == "category") for dtype in X.dtypes
+    ]
+    return not all(known) or (not takes.allow_nan and bool(X.isna().any(axis=None)))
+
+
 def is_date(dtype: Any) -> bool:
     """Whether a column of this type holds dates.
 
@@ -146,12 +179,30 @@ class Encoder:
         Encoded columns with missing values in training; they get an indicator of missing values.
     dates : list of int
         Columns of dates.
+    centres, scales : list of float
+        Mean and standard deviation of the columns of :meth:`filled` in training, for :meth:`scaled`; empty without.
     """
 
     categories: list[list[str] | None]
     medians: list[float]
     incomplete: list[int]
     dates: list[int] = field(default_factory=list)
+    centres: list[float] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of_scaled(cls, table: Any) -> Encoder:
+        """Fit the encoder on training rows, with means and deviations for :meth:`scaled`."""
+        found = cls.of(table)
+        filled = found.filled(found.raw(table)).astype(np.float64)
+        spread = filled.std(axis=0)
+        scales = np.where(spread > 0, spread, 1.0)
+        return replace(found, centres=filled.mean(axis=0).tolist(), scales=scales.tolist())
+
+    def scaled(self, table: Any) -> Array:
+        """Encode without gaps, with mean 0 and deviation 1 in training, as linear models need it."""
+        filled = self.filled(self.raw(table)).astype(np.float64)
+        return ((filled - self.centres) / self.scales).astype(np.float32)
 
     @classmethod
     def of(cls, table: Any) -> Encoder:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors.torch import load_file, save_file
 
+from eastward.estimators.frames import Encoder
 from eastward.estimators.saved_decision import (
     decision_document,
     decision_tensors,
@@ -38,6 +40,7 @@ T = TypeVar("T")
 def save(model: TunedDecisionClassifierCV, path: Path, trusted: Sequence[str] = ()) -> None:
     """Write ``model`` to the folder ``path``, replacing a model that is there."""
     document = {**shared_document(model, NOT_SAVED, NAMED), **decision_document(model)}
+    document["encoder"] = None if model.encoder_ is None else asdict(model.encoder_)
 
     def fill(folder: Path) -> None:
         skops_io().dump(model.estimator_, folder / ESTIMATOR)
@@ -61,9 +64,12 @@ def _restored(cls: type[Any], document: dict[str, Any], path: Path, trusted: Seq
     model.estimator_ = estimator
     # The estimator knows its columns; older files do not name them.
     restore_shared(model, {"n_features_in": None, "feature_names_in": None, **document})
-    for name in ("n_features_in_", "feature_names_in_"):
-        vars(model).pop(name, None)
-        if hasattr(estimator, name):
-            setattr(model, name, getattr(estimator, name))
+    encoder = document.get("encoder")
+    model.encoder_ = None if encoder is None else Encoder(**encoder)
+    if encoder is None:
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(model).pop(name, None)
+            if hasattr(estimator, name):
+                setattr(model, name, getattr(estimator, name))
     restore_decision(model, document, load_file(path / TENSORS))
     return model

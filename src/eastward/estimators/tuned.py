@@ -29,7 +29,12 @@ from eastward.estimators.cross_fitting import (
     partition,
     response_method,
 )
-from eastward.estimators.frames import refuse_repeated_columns
+from eastward.estimators.frames import (
+    Encoder,
+    checked_table,
+    needs_numbers,
+    refuse_repeated_columns,
+)
 from eastward.metrics import Metric
 
 __all__ = ["TunedDecisionClassifierCV"]
@@ -110,6 +115,8 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
     report_ : dict
         The gain of calibration and decision on these predictions, as plain data; :meth:`summary` describes it in
         words.
+    encoder_ : Encoder or None
+        Turns the columns of a frame into numbers; None if the estimator takes ``X`` as it is.
     n_features_in_, feature_names_in_
         The number and names of the features of ``estimator_``, if it has them.
 
@@ -174,7 +181,9 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         Parameters
         ----------
         X : array-like of shape (n_samples, ...)
-            Samples, in any form that the estimator accepts.
+            Samples, in any form that the estimator accepts. In a data frame for a classifier of scikit-learn, LightGBM
+            or XGBoost that takes numbers only, words, dates and gaps become numbers, as in
+            :class:`eastward.EASTBoostingClassifier`. A pipeline, and any other classifier, gets the frame as it is.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
@@ -196,9 +205,14 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         self._check_decision(self._known_classes(y))
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         params = estimator_params(self, sample_weight, fit_params)
+        self.encoder_ = None
+        if not self._is_fitted_already() and needs_numbers(self.estimator, X):
+            X = checked_table(self, X, reset=True)
+            self.encoder_ = Encoder.of_scaled(X)
+            X = self.encoder_.scaled(X)
         scores = self._cross_fit(X, y, params)
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
+            if self.encoder_ is None and hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         codes = label_codes(_FIT, self.classes_, y)
         used = slice(None) if weight is None else np.flatnonzero(weight > 0)
@@ -238,7 +252,7 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
             The result of ``estimator_.predict_proba``.
         """
         check_is_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
+        return np.asarray(self.estimator_.predict_proba(self._numbers(X)))
 
     @classmethod
     def load(cls, path: Any, *, trusted: Sequence[str] = ()) -> Self:
@@ -334,4 +348,10 @@ class TunedDecisionClassifierCV(MetaEstimatorMixin, DecidingClassifier):  # type
         check_is_fitted(self)
         refuse_repeated_columns(X, type(self).__name__)
         method = response_method(self.estimator_)
-        return log_scores(getattr(self.estimator_, method)(X), method)
+        return log_scores(getattr(self.estimator_, method)(self._numbers(X)), method)
+
+    def _numbers(self, X: Any) -> Any:
+        """Encode samples for the estimator if it was fitted on encoded ones."""
+        if self.encoder_ is None:
+            return X
+        return self.encoder_.scaled(checked_table(self, X, reset=False))
