@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import eastward as ew
+from benchmarks.speed.loss_cost import East
 
 RESULTS = Path(__file__).parents[2] / "results" / "train_step"
 CASES = [(128, 2), (128, 10), (1024, 2), (1024, 10)]
@@ -44,21 +44,6 @@ def network(size: int) -> nn.Module:
     for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-class East:
-    """The loss by one kernel."""
-
-    def __init__(self, kernel: str) -> None:
-        self.kernel, self.loss = kernel, ew.EASTLoss("f1_macro")
-
-    def choose(self) -> None:
-        """Outside the clock: who has one kernel sets no variable."""
-        os.environ["EASTWARD_KERNEL"] = self.kernel
-
-    def __call__(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Loss of a batch."""
-        return self.loss(logits, targets)
 
 
 class Trained:

@@ -168,6 +168,8 @@ def _weight_words(weights: dict[str, Any]) -> str:
     if not weights["tried"]:
         return f"Classes are {'' if weights['balanced'] else 'not '}weighted"
     kept = "kept" if weights["balanced"] else "not kept"
+    if weights["balanced"] and weights["gain"] < 0:
+        kept = "kept, because that is no clear loss"
     return f"Balanced weights bring {_bring(weights)}: {kept}"
 
 
