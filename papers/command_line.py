@@ -215,7 +215,7 @@ def _fetch(experiment: Experiment, folder: Path | None, only: tuple[str, ...]) -
     from papers.data import SOURCES, download  # noqa: PLC0415  # as above
     from papers.data.catalogue import origin_of  # noqa: PLC0415
 
-    panels = [panel for panel in experiment.panels if not only or panel.data in only]
+    panels = [panel for panel in experiment.panels if not only or (panel.key or panel.data) in only]
     wanted = {origin_of(panel.data) for panel in panels}
     columns = (
         TextColumn("{task.description}"),

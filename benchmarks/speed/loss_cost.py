@@ -177,6 +177,7 @@ def others(size: tuple[int, int], budget: float) -> dict[str, float]:
     The function of the callable is also measured without any loss: autograd forwards and back at a table.
     """
     os.environ["EASTWARD_KERNEL"] = "numba"
+    quotients.fastest = fastest
     logits = torch.randn(size, requires_grad=True)
     targets = torch.randint(size[1], (size[0],))
     base = "macro-F1"

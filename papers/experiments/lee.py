@@ -41,7 +41,7 @@ def _panel(
 
 def _convergence(number: int, which: str) -> Experiment:
     methods = (*(f"surrogate_{beta}" for beta in BETAS), "soft_1", "mae", "ce_balanced")
-    claims = (Claim("surrogate_1", "soft_1", "valid_f1"), Claim("surrogate_1", "mae", "valid_f1"))
+    claims = tuple(Claim("surrogate_1", rival, "valid_f1", "higher") for rival in ("soft_1", "mae"))
     panel = _panel(which, methods, ("train_f1", "valid_f1", "accuracy"), claims=claims)
     notes = (*NOTES, "The paper prints curves, no figures; its claim is the order of the losses.")
     title = f"Convergence of the surrogate and of other losses: {SETS[which][0]}"

@@ -211,12 +211,18 @@ class _UnderWay:
 
     def save_warm(self, path: Path) -> None:
         """Write the network after cross-entropy, for every loss that starts there."""
-        save_checkpoint(path, self._document(WARM), self.generator)
+        document = {**self._document(WARM), "select": self.plan.select}
+        save_checkpoint(path, document, self.generator)
 
     def load_warm(self, path: Path) -> None:
         """Start from a network that :meth:`save_warm` wrote."""
-        self._take(load_checkpoint(path, self.generator), WARM)
-        if self.plan.select == "last":
+        document = load_checkpoint(path, self.generator)
+        self._take(document, WARM)
+        # What another rule calls the lowest says nothing here.
+        if (
+            self.plan.select == "last"
+            or document.get("select", self.plan.select) != self.plan.select
+        ):
             self.lowest = float("inf")
 
     def _document(self, names: tuple[str, ...]) -> dict[str, Any]:
@@ -256,7 +262,8 @@ def _stratified(targets: Tensor, plan: Plan, generator: torch.Generator) -> Iter
     """Draw batches with the same number of rows of every class, with repetition, as many as an epoch has."""
     classes = [torch.nonzero(targets == k).flatten() for k in targets.unique()]
     each = max(1, plan.batch_size // len(classes))
-    for _ in range(max(1, round(len(targets) / plan.batch_size))):
+    steps = range(max(1, round(len(targets) / plan.batch_size)))
+    for _ in steps[: plan.max_steps]:
         drawn = [rows[torch.randint(len(rows), (each,), generator=generator)] for rows in classes]
         yield torch.cat(drawn)
 

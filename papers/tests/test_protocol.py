@@ -345,6 +345,31 @@ def test_losses_share_the_epochs_of_cross_entropy_they_start_with(select, tmp_pa
         assert all(torch.equal(alone[1][name], started[1][name]) for name in alone[1])
 
 
+def test_a_start_chosen_by_another_rule_does_not_stand_in_the_way(tmp_path):
+    """Whoever keeps the best epoch may load the start of one who keeps the last, and the other way round."""
+    shared = tmp_path / "warm.pt"
+    for first, second in (("last", "score"), ("score", "last")):
+        shared.unlink(missing_ok=True)
+        networks = []
+        for select in (first, second):
+            plan = Plan(50, 0.05, 3, 9, warm_epochs=2, select=select)
+            torch.manual_seed(3)
+            network = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+            train_network(network, ew.EASTLoss("f1"), blobs(), plan, seed=3, warm_start=shared)
+            networks.append(network)
+        started = torch.load(shared, weights_only=True)["network"]
+        for network in networks:
+            assert not all(
+                torch.equal(network.state_dict()[name], started[name]) for name in started
+            )
+
+
+def test_balanced_batches_are_no_more_than_the_limit():
+    part = blobs().train
+    plan = Plan(10, 0.05, 3, 9, stratified=True, max_steps=4)
+    assert len(list(_batches(part, plan, torch.Generator()))) == 4
+
+
 def test_the_start_by_cross_entropy_knows_everything_that_it_depends_on():
     panel = next(p for p in get("east-table1").panels if p.data == "cifar10")
     effort = effort_for("cpu", panel, "f1_warm")

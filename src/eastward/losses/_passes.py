@@ -221,6 +221,8 @@ class Passes:
             return ()
         read = samples.labels, samples.weights
         given = self._batch[:2]
+        if given[0] is read[0] and given[1] is None:
+            return read
         others = [
             None if one is own or one is None or one.is_inference() else one
             for one, own in zip(given, read, strict=True)
@@ -236,18 +238,30 @@ class Passes:
         # The kept values may be overwritten by the gradient, so a second backward pass starts from the logits.
         left, self._kept = self._kept, None
         labels, weights = kept[:2]
+        # One expression, because this code is cold in a training step (decision 27).
+        if not (
+            logits.data_ptr()
+            and labels.data_ptr()
+            and labels.dtype is torch.int64
+            and labels.is_contiguous()
+            and weights is None
+        ):
+            labels, weights = self._found_again(logits, labels, weights)
+        samples = Samples(_as_float32(logits), labels, weights)
+        found: Tensor = self.kernel.pullback(self.problem, samples, slopes, factors, left)
+        return found if found.dtype == self.dtype else found.to(self.dtype)
+
+    def _found_again(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Check the memory of saved tensors, and bring back the layout that hooks on them may have changed."""
         if not all(one is None or _checks.has_memory(one) for one in (logits, labels, weights)):
             raise RuntimeError(
                 "logits, targets and weights must keep their memory until the backward pass; the storage of one of "
                 "them was resized to 0. Resize it after the backward pass."
             )
-        samples = Samples(
-            _as_float32(logits),
-            _labels(labels, self.problem.ignored),
-            None if weights is None else _as_float32(weights),
-        )
-        found: Tensor = self.kernel.pullback(self.problem, samples, slopes, factors, left)
-        return found if found.dtype == self.dtype else found.to(self.dtype)
+        weights = None if weights is None else _as_float32(weights)
+        return _labels(labels, self.problem.ignored), weights
 
     def again(self, logits: Tensor) -> Tensor:
         """Run step one by the definition, which can be differentiated any number of times."""
