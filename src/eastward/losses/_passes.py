@@ -244,7 +244,14 @@ class Passes:
             and labels.data_ptr()
             and labels.dtype is torch.int64
             and labels.is_contiguous()
-            and weights is None
+            and (
+                weights is None
+                or (
+                    weights.data_ptr()
+                    and weights.dtype is torch.float32
+                    and weights.is_contiguous()
+                )
+            )
         ):
             labels, weights = self._found_again(logits, labels, weights)
         samples = Samples(_as_float32(logits), labels, weights)
