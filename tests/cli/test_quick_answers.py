@@ -8,6 +8,10 @@ import sys
 
 import pytest
 
+from eastward import _names
+from eastward.comparison import method_names
+from eastward.training import RECIPES
+
 ASKED = """
 import sys
 from eastward.cli import main
@@ -27,6 +31,9 @@ QUESTIONS = [
     (["compare", "{table}", "-t", "frau"], 2, "Did you mean 'fraud'?"),
     (["tune", "{table}", "-t", "frau", "-o", "{out}"], 2, "Did you mean 'fraud'?"),
     (["train", "{table}", "-t", "fraud", "-o", "{out}", "--holdout", "1.5"], 2, "in [0, 1)"),
+    (["train", "{table}", "-t", "fraud", "-o", "{out}", "--method", "forrest"], 2, "one of 'auto'"),
+    (["train", "{table}", "-t", "fraud", "-o", "{out}", "--recipe", "papr"], 2, "mean 'paper'"),
+    (["compare", "{table}", "-t", "fraud", "--methods", "ensembel"], 2, "Did you mean 'ensemble'"),
     (["predict", "{out}", "{table}", "-o", "{out}.csv"], 2, "which does not exist"),
     (["predict", "{model}", "{table}", "-o", "{out}.csv"], 2, "none called 'elsewhere'"),
     (["evaluate", "{model}", "{table}"], 2, "the target 'judged'"),
@@ -57,3 +64,8 @@ def test_an_answer_that_needs_no_network_loads_none(words, code, said, table, tm
     assert said in done.stdout + done.stderr
     assert f"CODE {code}" in done.stdout
     assert done.stdout.strip().endswith("HEAVY []")
+
+
+def test_names_known_without_torch_are_those_of_their_modules():
+    assert list(_names.METHODS) == method_names()
+    assert set(_names.RECIPES) == set(RECIPES)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eastward import _messages
+from eastward._names import METHODS
 from eastward.cli import options
 from eastward.cli.errors import advising
 from eastward.cli.folders import REPORT, check_place
@@ -132,6 +134,8 @@ def compare(
     """
     if out is not None:
         check_place("compare", out)
+    for word in () if methods is None else methods.split(","):
+        _messages.one_of("compare", "--methods", word.strip(), METHODS)
     from eastward.data import describe_task, load_task, make_vectorizer, profile_task
 
     task = load_task(data, target, **options.reading(context), weight=weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from eastward._names import METHODS, RECIPES
 from eastward.cli.output import wants_json
 
 __all__ = ["check_method", "network_options", "training_options", "with_prior"]
@@ -15,6 +16,10 @@ WIDEST_LAYER = 100_000
 
 def training_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of networks from the options of `eastward train`."""
+    from eastward import _messages
+
+    if given["recipe"] is not None:
+        _messages.one_of("train", "--recipe", given["recipe"], RECIPES)
     folds, devices = given["folds"], given["devices"]
     parameters = network_options(given["hidden"], given["epochs"]) | {
         "recipe": given["recipe"],
@@ -80,9 +85,7 @@ def check_method(method: str, parameters: dict[str, Any]) -> str:
     if named in ("auto", "eastward"):
         return "eastward" if given else named
     if named not in ("ensemble", "boosting"):
-        from eastward.comparison import method_names
-
-        _messages.one_of("train", "--method", named, ("auto", "network", *method_names()))
+        _messages.one_of("train", "--method", named, ("auto", "network", *METHODS))
     if given:
         advice = "It is an option of networks: leave it out, or use --method network."
         _messages.fail("train", given[0], f"left out for {method}", "a value", advice)
