@@ -204,7 +204,7 @@ CASES = {
     "frozen head": (
         lambda: rows(model=frozen_head()),
         ValueError,
-        r"head of align must be trainable; got '2' with frozen weights.*requires_grad_",
+        r"head of align must be trainable; got '2' with a frozen weight and bias.*requires_grad_",
     ),
     "half precision": (
         lambda: rows(model=mlp(3).bfloat16()),
