@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
         torch.save({"weights": torch.zeros(3)}, path)
     else:
         path.write_bytes(b"hello" if damage == "foreign" else b"")
-    message = r"checkpoint of fit must be a file that fit wrote; got training\.ckpt, which cannot be read .*Delete the file"
+    message = r"checkpoint of fit must be a file that fit wrote; got training\.ckpt, which cannot be read .*Delete"
     with pytest.raises(ValueError, match=message):
         load_checkpoint(path, "this run")
 
