@@ -218,7 +218,7 @@ def test_memory_that_is_gone_at_the_backward_pass_is_an_error_or_harmless(way, g
     loss = ew.EASTLoss()(logits, *given.values())
     given[gone].untyped_storage().resize_(0)
     if way == "definition":
-        return  # autograd's own nodes decide
+        pytest.skip("autograd's own nodes decide")
     with pytest.raises(RuntimeError, match="must keep their memory until the backward pass"):
         torch.autograd.grad(loss, logits)
 
@@ -236,7 +236,7 @@ def test_hooks_on_saved_tensors_may_return_another_layout(way, size):
     with torch.autograd.graph.saved_tensors_hooks(loosely, lambda tensor: tensor):
         loss = ew.EASTLoss()(logits, *given)
     if way == "definition":
-        return  # its nodes save tensors of their own
+        pytest.skip("its nodes save tensors of their own")
     (hooked,) = torch.autograd.grad(loss, logits)
     torch.testing.assert_close(hooked, plain)
 

@@ -57,6 +57,7 @@ ew.align(NET, [[1]], DL) ==> train_loader of align
 ew.align(NET, [(X, y[:3])], DL) ==> targets of align
 ew.align(NET, [(X, y + 7)], DL) ==> targets of train_loader of align
 ew.align(NET, DL, [(X, y * 0)]) ==> valid_loader of align
+ew.align(NET, [(X, y * 0)], DL) ==> train_loader of align
 ew.align(NET, DL, 3) ==> valid_loader of align
 ew.align(NET, DL, np.zeros(3)) ==> valid_loader of align
 ew.align(nn.ReLU(), DL, DL) ==> model of align

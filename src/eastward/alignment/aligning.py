@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from eastward import _checks
 from eastward._random_numbers import seeded
 from eastward.alignment.added_head import ADDED, with_added_head
-from eastward.alignment.arguments import check_names, check_options
+from eastward.alignment.arguments import check_classes, check_names, check_options
 from eastward.alignment.batches import (
     CALLER,
     Forward,
@@ -268,7 +268,7 @@ def _prepared(
     held = collected(base, head, "valid_loader", valid, fabric, options).rows
     reading = time.perf_counter() - began
     mass = seen.rows.class_mass(size)
-    _check_classes(labels, mass)
+    check_classes(labels, mass)
     frequencies = mass / mass.sum().clamp_min(1e-300)
     target = frequencies if labels else target_prior(options["prior"], frequencies)
     judged = held if labels else replace(held, weight=_judged(held, target))
@@ -289,13 +289,6 @@ def _prepared(
     _note_frequencies(work, held)
     _note_labels(work)
     return work
-
-
-def _check_classes(labels: bool, mass: Tensor) -> None:
-    present = torch.nonzero(mass > 0).flatten().tolist()
-    if not labels and len(present) < 2:
-        expected = "a loader with rows of at least two classes"
-        _checks.fail(CALLER, "train_loader", expected, f"rows of class {present} alone")
 
 
 def _check_labels(labels: bool, options: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from eastward import _checks
 from eastward.alignment.added_head import ADDED
@@ -13,7 +15,7 @@ from eastward.alignment.batches import CALLER
 from eastward.alignment.stages import STAGES
 from eastward.constraints import parse_constraints
 
-__all__ = ["check_names", "check_options"]
+__all__ = ["check_classes", "check_names", "check_options"]
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -50,6 +52,14 @@ def check_names(size: int, labels: bool, options: Mapping[str, Any]) -> None:
         _checks.fail(CALLER, "classes", "one name for each output of the network", got)
     if not labels:
         parse_constraints(CALLER, options["subject_to"], size, names)
+
+
+def check_classes(labels: bool, mass: Tensor) -> None:
+    """Check that there are training rows of two classes, given the mass ``(C,)`` of each."""
+    present = torch.nonzero(mass > 0).flatten().tolist()
+    if not labels and len(present) < 2:
+        expected = "a loader with rows of at least two classes"
+        _checks.fail(CALLER, "train_loader", expected, f"rows of classes {present} alone")
 
 
 def _check_sequences(stages: Any, classes: Any) -> None:
